@@ -231,7 +231,7 @@ test-gaudi: $(GAUDI)/installed
 	$(GAUDI)/bin/python -m pytest tests/gaudi/training_graph.py
 
 test-faults: install-dev horovod
-	$(RUN) -m tests.faults.kills_and_signals $(FLAGS)
+	$(RUN) -m pytest -x tests/faults/kills_and_signals.py $(FLAGS)
 
 test-planted: install-dev
 	$(RUN) -m tools.planted $(FLAGS)

@@ -53,7 +53,7 @@ two_at_a_time <<END
 $(with_python 10 make test-python-3.10)
 $(with_python 13 make test-python-3.13)
 $python -m pytest tests/readme/walk_through.py
-make test-faults FLAGS="--kills=6 --signals=3 --seed=1"
+make test-faults KILLS=6 SIGNALS=3 SEED=1
 $(with_python 12 make test-wheel-3.12)
 $(with_python 10 make test-gaudi)
 make bench NAME=scaling FLAGS="--batch_size=1 --seq_length=16 --steps=1 --rounds=1"

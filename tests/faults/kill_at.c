@@ -1,8 +1,8 @@
 /* Kills the process before its Nth change of a file below a folder.
 
    For LD_PRELOAD, with KILL_FOLDER, KILL_AT (0: never) and, for one of several workers, KILL_RANK in
-   the environment. Every second write that is chosen is done by half before. The paths that were
-   changed, a line a change, go to the file KILL_PATHS at the end of a process that is not killed. */
+   the environment. Every second write that is chosen is done by half before. The paths that are
+   changed, a line a change, go to the file KILL_PATHS. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,48 +16,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REAL(type, name, ...) \
-  static type (*real)(__VA_ARGS__); \
-  if (!real) real = dlsym(RTLD_NEXT, name)
-
-static const char *folder;
+static char *folder;
 static long kill_at, count;
-static char *paths;
-static size_t paths_size;
+static int paths = -1;
 static __thread char changed[PATH_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;
 
 __attribute__((constructor)) static void begin(void) {
-  const char *at = getenv("KILL_AT"), *rank = getenv("KILL_RANK");
-  const char *own = getenv("OMPI_COMM_WORLD_RANK");
-  folder = getenv("KILL_FOLDER");
-  if (rank && (!own || strcmp(rank, own))) folder = NULL;
-  kill_at = at ? atol(at) : 0;
+  const char *rank = getenv("KILL_RANK"), *own = getenv("OMPI_COMM_WORLD_RANK");
+  if (!getenv("KILL_FOLDER") || (rank && (!own || strcmp(rank, own)))) return;
+  if (getenv("KILL_PATHS")) paths = open(getenv("KILL_PATHS"), O_WRONLY | O_CREAT, 0600);
+  kill_at = atol(getenv("KILL_AT") ?: "0");
   owner = getpid();
-}
-
-__attribute__((destructor)) static void end(void) {
-  const char *path = getenv("KILL_PATHS");
-  if (!folder || !path || getpid() != owner) return;
-  folder = NULL;
-  FILE *file = fopen(path, "w");
-  if (file) {
-    fwrite(paths, 1, paths_size, file);
-    fclose(file);
-  }
+  folder = strdup(getenv("KILL_FOLDER"));
+  /* Not for the programs that it starts. */
+  unsetenv("KILL_FOLDER");
 }
 
 static int is_below(const char *path) {
   char absolute[PATH_MAX];
   if (!folder || !path) return 0;
   snprintf(changed, sizeof changed, "%s", path);
-  if (path[0] != '/') {
-    if (!getcwd(absolute, sizeof absolute)) return 0;
-    return strncmp(absolute, folder, strlen(folder)) == 0;
-  }
+  if (path[0] != '/' && !(path = getcwd(absolute, sizeof absolute))) return 0;
   return strncmp(path, folder, strlen(folder)) == 0;
 }
+
+static int is_made(const char *path, const char *how) { return *how != 'r' && is_below(path); }
 
 static int is_open_below(int descriptor) {
   char link[64], path[PATH_MAX];
@@ -75,110 +60,66 @@ static int is_the_one(void) {
   if (getpid() != owner) return 0;
   pthread_mutex_lock(&lock);
   int is = ++count == kill_at;
-  size_t length = strlen(changed);
-  char *more = getenv("KILL_PATHS") ? realloc(paths, paths_size + length + 1) : NULL;
-  if (more) {
-    paths = more;
-    memcpy(paths + paths_size, changed, length);
-    paths_size += length;
-    paths[paths_size++] = '\n';
-  }
+  if (paths >= 0) dprintf(paths, "%s\n", changed);
   pthread_mutex_unlock(&lock);
   return is;
 }
 
-static void maybe_die(int counts) {
-  if (counts && is_the_one()) kill(getpid(), SIGKILL);
-}
+static void die(void) { kill(getpid(), SIGKILL); }
 
-#define OPENS(name) \
-  int name(const char *path, int flags, ...) { \
-    REAL(int, #name, const char *, int, ...); \
+/* Functions that may die before they call the real ones. */
+#define REAL(type, name, parameters) \
+  static type(*real) parameters; \
+  if (!real) real = dlsym(RTLD_NEXT, #name)
+
+#define MAY_DIE(type, name, parameters, arguments, changes) \
+  type name parameters { \
+    REAL(type, name, parameters); \
+    if ((changes) && is_the_one()) die(); \
+    return real arguments; \
+  }
+MAY_DIE(FILE *, fopen, (const char *path, const char *how), (path, how), is_made(path, how))
+MAY_DIE(FILE *, fopen64, (const char *path, const char *how), (path, how), is_made(path, how))
+MAY_DIE(int, rename, (const char *from, const char *to), (from, to), is_below(to))
+MAY_DIE(int, link, (const char *from, const char *to), (from, to), is_below(to))
+MAY_DIE(int, unlink, (const char *path), (path), is_below(path))
+MAY_DIE(int, rmdir, (const char *path), (path), is_below(path))
+MAY_DIE(int, mkdir, (const char *path, mode_t mode), (path, mode), is_below(path))
+MAY_DIE(int, fsync, (int descriptor), (descriptor), is_open_below(descriptor))
+MAY_DIE(int, fclose, (FILE * file), (file), is_open_below(fileno(file)))
+
+#define OPENS(name, parameters, arguments) \
+  int name parameters { \
+    REAL(int, name, parameters); \
     va_list more; \
     va_start(more, flags); \
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
     va_end(more); \
-    maybe_die(flags & (O_CREAT | O_TRUNC) && is_below(path)); \
-    return real(path, flags, mode); \
+    if (flags & (O_CREAT | O_TRUNC) && is_below(path) && is_the_one()) die(); \
+    return real arguments; \
   }
-OPENS(open)
-OPENS(open64)
-
-#define OPENS_AT(name) \
-  int name(int at, const char *path, int flags, ...) { \
-    REAL(int, #name, int, const char *, int, ...); \
-    va_list more; \
-    va_start(more, flags); \
-    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
-    va_end(more); \
-    maybe_die(flags & (O_CREAT | O_TRUNC) && is_below(path)); \
-    return real(at, path, flags, mode); \
-  }
-OPENS_AT(openat)
-OPENS_AT(openat64)
-
-#define FOPENS(name) \
-  FILE *name(const char *path, const char *mode) { \
-    REAL(FILE *, #name, const char *, const char *); \
-    maybe_die(mode[0] != 'r' && is_below(path)); \
-    return real(path, mode); \
-  }
-FOPENS(fopen)
-FOPENS(fopen64)
+OPENS(open, (const char *path, int flags, ...), (path, flags, mode))
+OPENS(open64, (const char *path, int flags, ...), (path, flags, mode))
+OPENS(openat, (int at, const char *path, int flags, ...), (at, path, flags, mode))
+OPENS(openat64, (int at, const char *path, int flags, ...), (at, path, flags, mode))
 
 ssize_t write(int descriptor, const void *data, size_t size) {
-  REAL(ssize_t, "write", int, const void *, size_t);
+  REAL(ssize_t, write, (int, const void *, size_t));
   if (is_open_below(descriptor) && is_the_one()) {
     if (kill_at % 2) real(descriptor, data, size / 2);
-    kill(getpid(), SIGKILL);
+    die();
   }
   return real(descriptor, data, size);
 }
 
 size_t fwrite(const void *data, size_t size, size_t number, FILE *file) {
-  REAL(size_t, "fwrite", const void *, size_t, size_t, FILE *);
+  REAL(size_t, fwrite, (const void *, size_t, size_t, FILE *));
   if (is_open_below(fileno(file)) && is_the_one()) {
     if (kill_at % 2) {
       real(data, size, number / 2, file);
       fflush(file);
     }
-    kill(getpid(), SIGKILL);
+    die();
   }
   return real(data, size, number, file);
-}
-
-int fclose(FILE *file) {
-  REAL(int, "fclose", FILE *);
-  maybe_die(is_open_below(fileno(file)));
-  return real(file);
-}
-
-#define ONE_PATH(name) \
-  int name(const char *path) { \
-    REAL(int, #name, const char *); \
-    maybe_die(is_below(path)); \
-    return real(path); \
-  }
-ONE_PATH(unlink)
-ONE_PATH(rmdir)
-
-#define TWO_PATHS(name) \
-  int name(const char *from, const char *to) { \
-    REAL(int, #name, const char *, const char *); \
-    maybe_die(is_below(to)); \
-    return real(from, to); \
-  }
-TWO_PATHS(rename)
-TWO_PATHS(link)
-
-int mkdir(const char *path, mode_t mode) {
-  REAL(int, "mkdir", const char *, mode_t);
-  maybe_die(is_below(path));
-  return real(path, mode);
-}
-
-int fsync(int descriptor) {
-  REAL(int, "fsync", int);
-  maybe_die(is_open_below(descriptor));
-  return real(descriptor);
 }

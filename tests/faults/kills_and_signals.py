@@ -1,39 +1,39 @@
-r"""Kills and signals at random moments: every run ends like an uninterrupted one.
+"""Kills and signals at random moments: every run ends like an uninterrupted one.
 
-  python -m tests.faults.kills_and_signals --kills=60 --signals=20 [--seed=N] [--keep_going]
-      [--settings=plain,patience,...]
+  make test-faults [KILLS=60] [SIGNALS=20] [SEED=N] [FLAGS="-k patience"]
 
 Tiny runs are killed before a random change of a file in their output folder, or in the middle of
 every second write, or get a signal at a random time or step. The same command then finishes them,
 and the folder must equal that of an uninterrupted run byte for byte, except the curves. Settings,
-programs and kinds of files are equally likely. --trial=NUMBER repeats a trial.
+programs and kinds of files are equally likely. The same seed and name repeat a trial.
 """
 
-import argparse
+import functools
 import hashlib
 import json
 import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable
 from typing import NamedTuple
+
+import pytest
 
 from albert.training import metrics
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import MPIRUN, at_step, under_mpirun
-from tests.helpers.squad import make_squad_files
 from tests.helpers.tiny_runs import FLAGS, write_input
 
+pytestmark = pytest.mark.timeout(4 * LONGEST)
 SOURCE = pathlib.Path(__file__).with_name("kill_at.c")
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
-KILL, SIGNAL = "kill", "signal"
-
+KILLS, SIGNALS = int(os.environ.get("KILLS", 60)), int(os.environ.get("SIGNALS", 20))
+SEED = os.environ.get("SEED") or str(time.time_ns() % 1_000_000)
 
 _LONGER = ("--train_steps=16", "--save_checkpoints_steps=8", "--seed=3", "--preprocess_workers=1")
 
@@ -67,7 +67,7 @@ _OFTEN = "--save_checkpoints_minutes=0.002"
 _BUCKETS = "--max_seq_length=128 --doc_stride=100 --length_buckets=64,96,128 --train_batch_size=4"
 _SHARDED = "--train_batch_size=2 --gradient_accumulation_steps=2 --shard_optimizer=gradients"
 _PATIENT = f"{_SCORING} --train_steps=60 --patience=2"
-_ALL = (
+ALL = (
     Job("plain", "run_squad_v1"),
     Job("plain", "run_squad_v1", 2, "--train_batch_size=4"),
     Job("plain", "run_squad_v2"),
@@ -82,24 +82,21 @@ _ALL = (
     Job("sharded", "run_squad_v1", 2, _SHARDED),
     Job("sharded", "run_classifier", 2, _SHARDED),
 )
-SETTINGS = tuple(dict.fromkeys(job.setting for job in _ALL))
 
 
-def jobs_of(setting: str) -> list[Job]:
-    """Returns the jobs of a setting that can run here: several workers need mpirun."""
-    return [job for job in _ALL if job.setting == setting and (job.workers == 1 or MPIRUN.exists())]
-
-
-class Failed(Exception):
-    """A trial has not ended as it must."""
-
-
-class Trial(NamedTuple):
-    """A job and what happens to it."""
-
-    number: int
-    kind: str
-    job: Job
+def trials(kind: str, count: int) -> pytest.MarkDecorator:
+    """Parametrizes a test by jobs, which cycle through the settings, and by random generators."""
+    jobs = [job for job in ALL if job.workers == 1 or MPIRUN.exists()]
+    settings = list(dict.fromkeys(job.setting for job in jobs))
+    chosen = []
+    for number in range(count):
+        turn, index = divmod(number, len(settings))
+        able = [job for job in jobs if job.setting == settings[index]]
+        job, name = able[turn % len(able)], f"{number}-seed {SEED}"
+        rng = random.Random(f"{SEED} {kind} {number}")
+        title = f"{name}-{job.setting}-{job.program} x {job.workers}"
+        chosen.append(pytest.param(job, rng, id=title))
+    return pytest.mark.parametrize(("job", "rng"), chosen)
 
 
 class Whole(NamedTuple):
@@ -108,6 +105,95 @@ class Whole(NamedTuple):
     folder: pathlib.Path
     seconds: float
     changes: list[str]
+
+
+@pytest.fixture(scope="module")
+def inputs(squad_dir) -> pathlib.Path:
+    for program in FLAGS:
+        write_input(program, squad_dir, squad_dir)
+    return squad_dir
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory) -> Callable[[Job, pathlib.Path], dict[str, str]]:
+    """Returns variables with which a job, of several workers rank 0, counts its changes."""
+    library = tmp_path_factory.mktemp("library") / "kill_at.so"
+    compiler, libraries = os.environ.get("CC", "cc"), ("-ldl", "-lpthread")
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", library, SOURCE, *libraries]
+    subprocess.run(command, check=True)
+
+    def counting(job: Job, folder: pathlib.Path) -> dict[str, str]:
+        rank = {"KILL_RANK": "0"} if job.workers > 1 else {}
+        return {"LD_PRELOAD": str(library), "KILL_FOLDER": str(folder), **rank}
+
+    return counting
+
+
+def start(command: list[str], **variables: str) -> subprocess.Popen:
+    """Starts a command whose output pytest shows if the test fails."""
+    return subprocess.Popen(command, env={**os.environ, **variables})
+
+
+@pytest.fixture(scope="module")
+def whole(inputs, counting, tmp_path_factory) -> Callable[[Job], Whole]:
+    """Returns a function that runs a job without interruption, once."""
+
+    @functools.cache
+    def whole(job: Job) -> Whole:
+        folder = tmp_path_factory.mktemp("whole")
+        paths, began = folder / "paths", time.monotonic()
+        variables = {**counting(job, folder / "out"), "KILL_PATHS": str(paths)}
+        assert start(job.command(inputs, folder / "out"), **variables).wait(LONGEST) == 0
+        changes = [kind_of(line, folder / "out") for line in paths.read_text().splitlines()]
+        return Whole(folder / "out", time.monotonic() - began, changes)
+
+    return whole
+
+
+def assert_resumes(command: list[str], folder: pathlib.Path, whole: Whole, happened: str) -> None:
+    """Fails unless the command finishes a run that ends like an uninterrupted one."""
+    print(f"{happened}; resuming from step {newest_step(folder)}", flush=True)
+    assert start(command).wait(LONGEST) == 0, happened
+    assert {name for name, _ in contents(whole.folder) ^ contents(folder)} == set(), happened
+
+
+@trials("kill", KILLS)
+def test_a_killed_job_resumes(job, rng, inputs, counting, whole, tmp_path):
+    """All kinds of files are equally likely."""
+    changes, folder, command = (
+        whole(job).changes,
+        tmp_path / "out",
+        job.command(inputs, tmp_path / "out"),
+    )
+    kind = rng.choice(sorted({*changes}))
+    at = rng.choice([n for n, name in enumerate(changes, start=1) if name == kind])
+    code = start(command, **counting(job, folder), KILL_AT=str(at)).wait(LONGEST)
+    # Occasionally a run makes fewer changes than the first one; then it is complete.
+    assert code != 0 or contents(folder) == contents(whole(job).folder)
+    assert_resumes(command, folder, whole(job), f"killed at change {at} of {len(changes)}, {kind}")
+
+
+@trials("signal", SIGNALS)
+def test_a_signaled_job_resumes(job, rng, inputs, whole, tmp_path):
+    """The signal comes at a random time or after a random step."""
+    folder, number, last = tmp_path / "out", rng.choice(list(CODES)), newest_step(whole(job).folder)
+    if rng.random() < 0.5:
+        step, rank = rng.randint(1, last), rng.randrange(job.workers)
+        where, may_miss = f"behind step {step} to rank {rank}", step == last
+        code = start(job.command(inputs, folder, number.name, str(step), str(rank))).wait(LONGEST)
+    else:
+        process = start(job.command(inputs, folder))
+        time.sleep(rng.uniform(0, 1.2 * whole(job).seconds))
+        # It may have ended before.
+        where, may_miss = send(process, number, job.workers, rng), True
+        code = process.wait(LONGEST)
+    # Until it has handlers, a signal ends the starting Python.
+    fine = [CODES[number], -number, *([0] if may_miss else [])]
+    # mpirun ends with 1 when it is told to end, otherwise with the worker's code.
+    fine += [1, 128 + number] if job.workers > 1 else []
+    happened = f"{number.name} {where}: exit code {code}"
+    assert code in fine, happened
+    assert_resumes(job.command(inputs, folder), folder, whole(job), happened)
 
 
 def contents(folder: pathlib.Path) -> set[tuple[str, str]]:
@@ -138,106 +224,6 @@ def content_of(path: pathlib.Path) -> bytes:
     return json.dumps([is_whole, first, scores]).encode()
 
 
-class Trials:
-    """Runs jobs in separate folders, and caches the result of each without interruption."""
-
-    def __init__(self, work: pathlib.Path, seed: int):
-        """Makes the inputs, and compiles the library that kills."""
-        self._work, self._seed = work, seed
-        self._wholes: dict[Job, Whole] = {}
-        self._inputs, self._library = work / "inputs", str(work / "kill_at.so")
-        self._inputs.mkdir()
-        make_squad_files(self._inputs)
-        for program in FLAGS:
-            write_input(program, self._inputs, self._inputs)
-        compiler, libraries = os.environ.get("CC", "cc"), ("-ldl", "-lpthread")
-        command = [compiler, "-shared", "-fPIC", "-O1", "-o", self._library, str(SOURCE)]
-        subprocess.run([*command, *libraries], check=True)
-        # In another folder than the runs, whose changes are recognized by a prefix of the path.
-        (work / "logs").mkdir()
-
-    def run(self, trial: Trial) -> str:
-        """Interrupts a job, resumes it and compares; returns what happened, or raises `Failed`."""
-        job, folder = trial.job, self._work / f"run-{trial.number}"
-        whole = self._whole(job)
-        rng = random.Random(f"{self._seed} {trial.number}")
-        happened = (self._kill if trial.kind == KILL else self._signal)(job, whole, folder, rng)
-        step = newest_step(folder)
-        code = self._end(job.command(self._inputs, folder), folder)
-        self._check(code == 0, f"{happened}; the command that goes on ended with {code}", folder)
-        differ = sorted({name for name, _ in contents(whole.folder) ^ contents(folder)})
-        self._check(not differ, f"{happened}; then these differ: {', '.join(differ)}", folder)
-        shutil.rmtree(folder)
-        return f"{happened}; resumed from step {step}, equal"
-
-    def _kill(self, job: Job, whole: Whole, folder: pathlib.Path, rng: random.Random) -> str:
-        """Kills a run before a random change of a file; returns where."""
-        # All kinds of files are equally likely.
-        kind = rng.choice(sorted({*whole.changes}))
-        at = rng.choice([n for n, name in enumerate(whole.changes, start=1) if name == kind])
-        command = job.command(self._inputs, folder)
-        code = self._end(command, folder, **self._counting(job, folder), KILL_AT=str(at))
-        # Occasionally a run makes fewer changes than the first one; then it is complete.
-        is_whole = code == 0 and contents(folder) == contents(whole.folder)
-        self._check(code != 0 or is_whole, "it ended well, but differs", folder)
-        return f"killed at change {at} of {len(whole.changes)}, {whole.changes[at - 1]}"
-
-    def _signal(self, job: Job, whole: Whole, folder: pathlib.Path, rng: random.Random) -> str:
-        """Sends a run a random signal, at a random time or after a random step; returns which."""
-        number = rng.choice(list(CODES))
-        if rng.random() < 0.5:
-            step, rank = rng.randint(1, newest_step(whole.folder)), rng.randrange(job.workers)
-            command = job.command(self._inputs, folder, number.name, str(step), str(rank))
-            where, heard = f"behind step {step} to rank {rank}", step < newest_step(whole.folder)
-            code = self._end(command, folder)
-        else:
-            after = rng.uniform(0, 1.2 * whole.seconds)
-            process = self._start(job.command(self._inputs, folder), folder)
-            time.sleep(after)
-            # It may have ended before.
-            heard = False
-            where = f"after {after:.2f} s to {send(process, number, job.workers, rng)}"
-            code = process.wait(LONGEST)
-        # Until it has handlers, a signal ends the starting Python.
-        fine = [CODES[number], -number]
-        if not heard:
-            fine.append(0)
-        if job.workers > 1:
-            # mpirun ends with 1 when it is told to end, otherwise with the worker's code.
-            fine += [1, 128 + number]
-        self._check(code in fine, f"{number.name} {where}: exit code {code}", folder)
-        return f"{number.name} {where}: exit code {code}"
-
-    def _whole(self, job: Job) -> Whole:
-        if job not in self._wholes:
-            folder, paths = self._work / f"whole-{len(self._wholes)}", self._work / "paths"
-            began = time.monotonic()
-            variables = {**self._counting(job, folder), "KILL_PATHS": str(paths)}
-            code = self._end(job.command(self._inputs, folder), folder, **variables)
-            self._check(code == 0, f"without interruption it ended with {code}", folder)
-            seconds = time.monotonic() - began
-            changes = [kind_of(line, folder) for line in paths.read_text().splitlines()]
-            self._wholes[job] = Whole(folder, seconds, changes)
-        return self._wholes[job]
-
-    def _counting(self, job: Job, folder: pathlib.Path) -> dict[str, str]:
-        """Returns variables with which a run, of several workers rank 0, counts its changes."""
-        rank = {"KILL_RANK": "0"} if job.workers > 1 else {}
-        return {"LD_PRELOAD": self._library, "KILL_FOLDER": str(folder), **rank}
-
-    def _start(self, command: list[str], folder: pathlib.Path, **more: str) -> subprocess.Popen:
-        with open(self._work / "logs" / folder.name, "a") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **more})
-
-    def _end(self, command: list[str], folder: pathlib.Path, **more: str) -> int:
-        return self._start(command, folder, **more).wait(LONGEST)
-
-    def _check(self, holds: bool, message: str, folder: pathlib.Path) -> None:
-        if not holds:
-            log = (self._work / "logs" / folder.name).read_text(errors="replace")
-            raise Failed(f"{log[-4000:]}\n{message}")
-
-
 def kind_of(path: str, folder: pathlib.Path) -> str:
     """Returns a file's name in a folder without random parts and numbers."""
     name = re.sub(r"((?:^|/)\..+)\.(?:tmp\w+|\w{8})$", r"\1", os.path.relpath(path, folder))
@@ -263,61 +249,3 @@ def send(process: subprocess.Popen, number: int, workers: int, rng: random.Rando
     except ProcessLookupError:
         return "nobody left"
     return f"process {targets.index(target)}"
-
-
-def planned(settings: list[str], kills: int, signals: int) -> list[Trial]:
-    """Returns all trials; each kind cycles through the settings and their jobs."""
-    by_setting = {setting: jobs_of(setting) for setting in settings}
-    missing = [setting for setting, jobs in by_setting.items() if not jobs]
-    if missing:
-        print(f"skipped without mpirun (make horovod): {', '.join(missing)}")
-    able = [jobs for jobs in by_setting.values() if jobs]
-    trials = []
-    for kind, count in ((KILL, kills), (SIGNAL, signals)):
-        for turn in range(count):
-            cycle, index = divmod(turn, len(able))
-            job = able[index][cycle % len(able[index])]
-            trials.append(Trial(len(trials) + 1, kind, job))
-    return trials
-
-
-def main() -> None:
-    """Runs all trials; ends with 1 if one has failed, at once unless told to keep going."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=60)
-    parser.add_argument("--signals", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument("--settings", type=lambda text: text.split(","), default=list(SETTINGS))
-    parser.add_argument("--trial", type=int, help="only this one")
-    parser.add_argument("--keep_going", action="store_true", help="also when one has failed")
-    arguments = parser.parse_args()
-    for setting in set(arguments.settings) - set(SETTINGS):
-        parser.error(f"--settings: {setting} is none of {', '.join(SETTINGS)}")
-    # A shell starts background jobs, and `nohup` all commands, with some of them ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    print(f"seed {arguments.seed}", flush=True)
-    trials = planned(arguments.settings, arguments.kills, arguments.signals)
-    chosen = [trial for trial in trials if arguments.trial in (None, trial.number)]
-    failures = 0
-    with tempfile.TemporaryDirectory() as work:
-        runner = Trials(pathlib.Path(work), arguments.seed)
-        for trial in chosen:
-            job = trial.job
-            name = f"{trial.number}/{len(trials)}, {job.setting}, {job.program} x {job.workers}"
-            try:
-                outcome = runner.run(trial)
-            except Failed as e:
-                failures += 1
-                outcome = f"{e}\n{name}: failed; again: --trial={trial.number}, --seed, as above"
-            print(f"{name}: {outcome}", flush=True)
-            if failures and not arguments.keep_going:
-                break
-    print(f"{len(chosen)} trials, {failures} failed")
-    sys.exit(bool(failures))
-
-
-if __name__ == "__main__":
-    main()
