@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from sklearn.metrics import f1_score
 
 from albert import api
 from albert.convert.convert import to_transformers
@@ -43,6 +44,7 @@ from tests.helpers.running import (
     succeed,
     task_of,
 )
+from tests.helpers.squad import questions_of
 from tests.helpers.tiny_runs import FLAGS, LABELLING, MODEL, write_input
 
 
@@ -60,12 +62,6 @@ def names_in(folder: pathlib.Path) -> set[str]:
     """Returns the names of the files; those of curves without host, process and time."""
     files = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return {re.sub(r"tfevents.*", "tfevents", name) for name in files}
-
-
-def converted(done: pathlib.Path, folder: pathlib.Path) -> dict:
-    """Converts a model for `transformers`; returns its configuration there."""
-    to_transformers(str(done), str(folder / "there"), ConvertSettings())
-    return read(folder / "there/config.json")
 
 
 class Promises:
@@ -266,7 +262,8 @@ class Answering(Promises):
     @pytest.mark.parametrize("place", ["out", "export", "there"])
     def test_a_folder_answers_as_the_run_did(self, done, folder, command, place, tmp_path):
         if place == "there":
-            converted(done, folder := tmp_path)
+            to_transformers(str(done), str(tmp_path / place), ConvertSettings())
+            folder = tmp_path
         # As the run did; the fastest precision of some processors is bfloat16.
         model = load_model(str(folder / place), precision="float32")
         self.check_asked(model, done, command(done))
@@ -279,9 +276,8 @@ class Answers(Answering):
 
     def questions(self, command: list[str]) -> dict[str, tuple[dict, str]]:
         """Returns the questions by id, with their paragraphs."""
-        articles = read(pathlib.Path(value_of("predict_file", command)))["data"]
-        paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
-        return {q["id"]: (q, p["context"]) for p in paragraphs for q in p["qas"]}
+        pairs = questions_of(read(pathlib.Path(value_of("predict_file", command))))
+        return {question["id"]: (question, context) for context, question in pairs}
 
     def check_asked(self, model, done, command):
         questions = self.questions(command)
@@ -437,12 +433,6 @@ class TestMrpc(Glue):
         assert found.keys() == {"probabilities", "predictions", "logits", "threshold"}
         assert found["threshold"] == 0.75
 
-    def test_names_are_googles_and_labels_transformers(self, whole, tmp_path):
-        names = weights(whole, "model.ckpt-best")
-        assert {"bert/encoder/layer_1/attention/self/query/kernel", "output_weights"} <= set(names)
-        assert not [name for name in names if "group_" in name]
-        assert list(converted(whole, tmp_path)["id2label"].values()) == self.labels
-
 
 @pytest.mark.slow
 class TestSeveralLabels(Answering):
@@ -494,29 +484,21 @@ class TestSeveralLabels(Answering):
         threshold = read(done / "eval_results.json")["label_threshold"]
         assert model.folder.description["label_threshold"] == threshold
 
-    def test_the_labels_are_those_above_the_threshold(self, done, folder):
-        best, samples = read(done / "eval_results.json"), list(read_samples(str(done)))
+    def test_the_labels_are_those_of_the_file_and_scored_by_f1(self, done):
+        samples = list(read_samples(str(done)))
+        given = [[label in row[1].split("|") for label in self.labels] for row in self.rows(1)]
         truth, answers = (
-            np.array([[label in sample[key] for label in self.labels] for sample in samples])
+            [[label in sample[key] for label in self.labels] for sample in samples]
             for key in ("truth", "answer")
         )
-        metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
-        given = [[self.labels[n] in row[1].split("|") for n in range(3)] for row in self.rows(1)]
-        np.testing.assert_array_equal(truth, given)
-        for name in ("micro", "macro"):
-            f1 = metrics.f1_score(truth, answers, average=name, zero_division=0)
-            assert best[f"{name}_f1"] == pytest.approx(f1)
+        assert truth == given
+        f1 = f1_score(truth, answers, average="micro", zero_division=0)
+        assert read(done / "eval_results.json")["micro_f1"] == pytest.approx(f1)
 
-    def test_the_stored_threshold_is_used_elsewhere(self, done, command, tmp_path):
-        """A flag overrides it; a model with one label per text is refused."""
-        initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
-        job = command(tmp_path / "out", initial, "--do_train=false", "--label_threshold=0")
-        succeed(job)
-        answers = [sample["answer"] for sample in read_samples(str(tmp_path / "out"))]
-        assert answers == [self.labels] * ROWS
+    def test_a_model_with_one_label_per_text_is_refused(self, done, command, tmp_path):
+        initial = f"--init_checkpoint={done / 'model.ckpt-best'}", "--multi_label=false"
         message = "and --multi_label, not for --task_name=tsv with the labels"
-        job = command(tmp_path / "other", initial, "--do_train=false", "--multi_label=false")
-        assert_fails(run(job), 1, message)
+        assert_fails(run(command(tmp_path, *initial, "--do_train=false")), 1, message)
 
 
 @pytest.mark.slow
@@ -625,9 +607,6 @@ class TestEntities(Answering):
         assert [f"line {n}" for n in range(1, 13)] == list(result.predictions)
         for found, expected in zip(result.predictions.values(), spans, strict=True):
             assert {(span.start, span.text, span.label) for span in found} == expected
-        config = converted(done, folder)
-        assert config["architectures"] == ["BertForTokenClassification"]
-        assert list(config["id2label"].values()) == [*self.tags]
 
 
 @pytest.mark.each_python

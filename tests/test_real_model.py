@@ -22,6 +22,7 @@ from albert.inference import load_model
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.golden import read_json as read
 from tests.helpers.running import albert, run, run_text, succeed
+from tests.helpers.squad import questions_of
 from tests.readme.pages import README, blocks_of, run_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published"), pytest.mark.timeout(600)]
@@ -53,9 +54,8 @@ def done(published, folder, squad_dir) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def asked(squad_dir) -> list[tuple[str, str]]:
     """Returns the questions of the development set, each with its text."""
-    articles = read(squad_dir / "dev-v1.1.json")["data"]
-    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
-    return [(q["question"], p["context"]) for p in paragraphs for q in p["qas"]]
+    pairs = questions_of(read(squad_dir / "dev-v1.1.json"))
+    return [(question["question"], context) for context, question in pairs]
 
 
 def test_ask_serve_and_load_answer_alike(done, asked, tmp_path):

@@ -41,17 +41,19 @@ def make_squad(seed: int, articles: int) -> dict:
     return {"version": "1.1", "data": data}
 
 
+def questions_of(content: dict) -> list[tuple[str, dict]]:
+    """Returns each question of a SQuAD file, after the text that it is about."""
+    paragraphs = [p for article in content["data"] for p in article["paragraphs"]]
+    return [(p["context"], question) for p in paragraphs for question in p["qas"]]
+
+
 def make_squad_files(folder: pathlib.Path) -> None:
     """Writes the files of `squad_dir` into a folder."""
     for name, seed, articles in (("train", 1, 8), ("dev", 2, 2)):
         content = json.dumps(make_squad(seed, articles))
         (folder / f"{name}-v1.1.json").write_text(content, encoding="utf-8")
-    texts = [
-        text
-        for article in make_squad(1, 8)["data"]
-        for paragraph in article["paragraphs"]
-        for text in (paragraph["context"], *(q["question"] for q in paragraph["qas"]))
-    ]
+    paragraphs = [p for article in make_squad(1, 8)["data"] for p in article["paragraphs"]]
+    texts = [t for p in paragraphs for t in (p["context"], *(q["question"] for q in p["qas"]))]
     (folder / "text.txt").write_text("\n".join(texts).lower(), encoding="utf-8")
     train_tokenizer(folder / "text.txt", folder / "spm", 200)
     model = spm.SentencePieceProcessor(model_file=str(folder / "spm.model"))
@@ -108,8 +110,7 @@ def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str
 def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
     """Writes a SQuAD 1.1 file as a 2.0 file in which every third question has no answer."""
     content = json.loads(source.read_text())
-    questions = [q for a in content["data"] for p in a["paragraphs"] for q in p["qas"]]
-    for number, question in enumerate(questions):
+    for number, (_, question) in enumerate(questions_of(content)):
         question["is_impossible"] = number % 3 == 2
         if question["is_impossible"]:
             question |= {"plausible_answers": question["answers"], "answers": []}
@@ -121,12 +122,9 @@ def write_table(source: pathlib.Path, target: pathlib.Path) -> None:
     with target.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "context", "question", "answer"])
-        for article in json.loads(source.read_text())["data"]:
-            for paragraph in article["paragraphs"]:
-                for question in paragraph["qas"]:
-                    answer = question["answers"][0]["text"]
-                    row = question["id"], paragraph["context"], question["question"], answer
-                    writer.writerow(row)
+        for context, question in questions_of(json.loads(source.read_text())):
+            answer = question["answers"][0]["text"]
+            writer.writerow([question["id"], context, question["question"], answer])
 
 
 @functools.cache
