@@ -18,63 +18,52 @@ from tests.helpers.running import run
 from tests.helpers.serving import Served, load_once
 
 FOLDER = ROOT / "deploy" / "k8s"
-# The image and the cards.
-JOBS = {
-    "mpijob-squad-8gpu.yaml": ("gpu", {"nvidia.com/gpu": 8}),
-    "mpijob-squad-8hpu.yaml": ("gaudi", {"habana.ai/gaudi": 8}),
-    "mpijob-squad-cpu.yaml": ("cpu", {}),
-}
+JOBS = {path.name: yaml.safe_load(path.read_bytes()) for path in FOLDER.glob("mpijob-*.yaml")}
 DOCKERFILE = (FOLDER / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
 
 
-def load(name: str) -> dict:
-    (job,) = yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8"))
-    return job
-
-
-def container(job: dict, role: str) -> dict:
-    (only,) = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["containers"]
-    return only
-
-
-def test_jobs_are_valid():
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_jobs_are_valid(job):
     """They have the operator's fields; an API server would drop unknown ones of the pods."""
-    assert {path.name for path in FOLDER.glob("mpijob-*.yaml")} == JOBS.keys()
-    for name in JOBS:
-        job = load(name)
-        assert job.keys() == {"apiVersion", "kind", "metadata", "spec"}
-        assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v2beta1", "MPIJob")
-        spec, replicas = job["spec"], job["spec"]["mpiReplicaSpecs"]
-        fields = {"slotsPerWorker", "launcherCreationPolicy", "runPolicy", "mpiReplicaSpecs"}
-        assert spec.keys() == fields and replicas.keys() == {"Launcher", "Worker"}
-        assert spec["runPolicy"].keys() == {"cleanPodPolicy", "backoffLimit"}
-        for replica in replicas.values():
-            assert replica.keys() <= {"replicas", "restartPolicy", "template"}
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": job["metadata"]}
-            pod |= replica["template"]
-            kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
-
-
-@pytest.mark.parametrize("name", JOBS)
-def test_workers_fit_the_requested_resources(name):
-    job, (image, cards) = load(name), JOBS[name]
+    assert job.keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v2beta1", "MPIJob")
     spec, replicas = job["spec"], job["spec"]["mpiReplicaSpecs"]
-    (script,) = container(job, "Launcher")["args"]
+    fields = {"slotsPerWorker", "launcherCreationPolicy", "runPolicy", "mpiReplicaSpecs"}
+    assert spec.keys() == fields and replicas.keys() == {"Launcher", "Worker"}
+    assert spec["runPolicy"].keys() == {"cleanPodPolicy", "backoffLimit"}
+    for replica in replicas.values():
+        assert replica.keys() <= {"replicas", "restartPolicy", "template"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": job["metadata"]}
+        pod |= replica["template"]
+        kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "cards"),
+    [
+        ("mpijob-squad-8gpu.yaml", "gpu", {"nvidia.com/gpu": 8}),
+        ("mpijob-squad-8hpu.yaml", "gaudi", {"habana.ai/gaudi": 8}),
+        ("mpijob-squad-cpu.yaml", "cpu", {}),
+    ],
+)
+def test_workers_fit_the_requested_resources(name, image, cards):
+    replicas, slots = JOBS[name]["spec"]["mpiReplicaSpecs"], JOBS[name]["spec"]["slotsPerWorker"]
+    pods = {role: replica["template"]["spec"] for role, replica in replicas.items()}
+    (launcher,), (worker,) = (pods[role]["containers"] for role in ("Launcher", "Worker"))
+    (script,) = launcher["args"]
     assert run(["bash", "-n", "-c", script]).returncode == 0
     words = shlex.split(script)
-    slots = spec["slotsPerWorker"]
     assert words[words.index("-np") + 1] == str(slots * replicas["Worker"]["replicas"])
-    resources = container(job, "Worker")["resources"]
-    assert resources["requests"] == resources["limits"] and {*cards.values()} <= {slots}
-    assert cards == {name: n for name, n in resources["limits"].items() if "." in name}
+    limits = worker["resources"]["limits"]
+    assert worker["resources"]["requests"] == limits and {*cards.values()} <= {slots}
+    assert cards == {name: n for name, n in limits.items() if "." in name}
     each = int(words[words.index("--map-by") + 1].removeprefix("socket:PE="))
     # Kubernetes counts threads; a core has two.
-    assert int(resources["limits"]["cpu"]) == 2 * each * slots
-    images = {container(job, role)["image"] for role in ("Launcher", "Worker")}
-    assert images == {f"REGISTRY/albert:{image}"}
+    assert int(limits["cpu"]) == 2 * each * slots
+    assert launcher["image"] == worker["image"] == f"REGISTRY/albert:{image}"
     # The volume with the data, and a preset on it.
     assert words[words.index("deploy/preset.sh") :][1:4] == ["$PRESET", "$MODEL", "/data"]
-    for pod in (replica["template"]["spec"] for replica in replicas.values()):
+    for pod in pods.values():
         volumes = {volume["name"] for volume in pod.get("volumes", [])}
         mounts = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])}
         assert mounts == volumes

@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import pytest
 from starlette.responses import JSONResponse
@@ -61,17 +60,16 @@ class Application:
         await JSONResponse(headers | large)(scope, receive, send)
 
 
-class Proxied(NamedTuple):
-    """A server behind nginx, and a way to connect to nginx and send something."""
-
-    app: Application
-    connect: Callable[..., socket.socket]
+@pytest.fixture
+def app() -> Application:
+    return Application()
 
 
 @pytest.fixture
-def proxied(nginx, tmp_path, request) -> Iterator[Proxied]:
-    """Starts both; the time limits of the configuration are those of the parameter."""
-    app, listener = Application(), listen("127.0.0.1", 0)
+def connect(app, nginx, tmp_path, request) -> Iterator[Callable[..., socket.socket]]:
+    """Starts the application behind nginx; yields a function that connects to nginx and sends
+    something. The time limits of the configuration are those of the parameter."""
+    listener = listen("127.0.0.1", 0)
     text = FILE.read_text(encoding="utf-8")
     for there, here in (
         ("listen 443 ssl", "listen unix:https ssl"),
@@ -105,7 +103,7 @@ def proxied(nginx, tmp_path, request) -> Iterator[Proxied]:
             opened.sendall(sent)
             return opened
 
-        yield Proxied(app, connect)
+        yield connect
         app.may.set()
 
 
@@ -117,21 +115,21 @@ def answer_of(connection: socket.socket) -> tuple[int, bytes]:
     return 0, b""
 
 
-def test_requests_arrive_with_token_and_host(proxied):
-    status, body = answer_of(proxied.connect(GET))
+def test_requests_arrive_with_token_and_host(connect):
+    status, body = answer_of(connect(GET))
     headers = json.loads(body)
     assert (status, headers["host"]) == (200, "answers.example")
     assert headers["authorization"] == "Bearer secret"
 
 
-@pytest.mark.parametrize("proxied", ["1s"], indirect=True)
-def test_slow_clients_are_disconnected_and_do_not_reach_the_server(proxied):
+@pytest.mark.parametrize("connect", ["1s"], indirect=True)
+def test_slow_clients_are_disconnected_and_do_not_reach_the_server(app, connect):
     slow = [b"", GET[:-2], HEAD % b"POST /slow" + BODY % 100 + b"half"]
-    for connection in [proxied.connect(sent) for sent in slow]:
+    for connection in [connect(sent) for sent in slow]:
         assert answer_of(connection)[0] in (0, 408)
-    assert proxied.app.paths == []
-    large = proxied.connect(HEAD % b"GET /large" + b"\r\n")
-    received, ended = 0, proxied.connect(GET)
+    assert app.paths == []
+    large = connect(HEAD % b"GET /large" + b"\r\n")
+    received, ended = 0, connect(GET)
     assert answer_of(ended)[0] == 200
     # Closed between two requests; by then, `large` has not read for as long.
     assert ended.recv(1) == b""
@@ -141,20 +139,20 @@ def test_slow_clients_are_disconnected_and_do_not_reach_the_server(proxied):
     assert received < 20_000_000
 
 
-def test_idle_connections_do_not_keep_others_out(proxied):
-    idle = [proxied.connect(secure=False) for _ in range(100)]
-    assert answer_of(proxied.connect(GET))[0] == 200
+def test_idle_connections_do_not_keep_others_out(connect):
+    idle = [connect(secure=False) for _ in range(100)]
+    assert answer_of(connect(GET))[0] == 200
     assert idle[0].recv(1) == b"", "the one that has been idle longest was closed"
 
 
-def test_one_address_has_20_requests_at_a_time_of_limited_size(proxied):
-    waiting = [proxied.connect(HEAD % b"GET /wait" + b"\r\n") for _ in range(20)]
-    until(lambda: len(proxied.app.paths) == 20)
-    assert answer_of(proxied.connect(GET))[0] == 503
-    proxied.app.may.set()
+def test_one_address_has_20_requests_at_a_time_of_limited_size(app, connect):
+    waiting = [connect(HEAD % b"GET /wait" + b"\r\n") for _ in range(20)]
+    until(lambda: len(app.paths) == 20)
+    assert answer_of(connect(GET))[0] == 503
+    app.may.set()
     assert [answer_of(connection)[0] for connection in waiting] == [200] * 20
-    assert answer_of(proxied.connect(HEAD % b"POST /" + BODY % 300_000))[0] == 413
-    assert proxied.app.paths == ["/wait"] * 20
+    assert answer_of(connect(HEAD % b"POST /" + BODY % 300_000))[0] == 413
+    assert app.paths == ["/wait"] * 20
 
 
 def test_the_limits_fit_those_of_the_server():

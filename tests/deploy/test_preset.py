@@ -13,6 +13,7 @@ import pytest
 from tests.helpers.files import defaults_of, fill, write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
+from tools.near import tracked
 
 SCRIPT = ROOT / "deploy" / "preset.sh"
 BASE = "albert_base_v2"
@@ -148,9 +149,7 @@ PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
 @pytest.mark.skipif(not shutil.which("shellcheck", path=PATH), reason="make install-dev has it")
 @pytest.mark.slow
 def test_shellcheck_finds_nothing():
-    found = [ROOT / ".ci/run", *ROOT.glob("*/**/*.sh"), *ROOT.glob("*/**/*.sbatch")]
-    scripts = {str(path.relative_to(ROOT)) for path in found}
-    scripts = sorted(name for name in scripts if not name.startswith(".venv"))
+    scripts = tracked("*.sh", "*.sbatch", ".ci/run")
     assert {"deploy/mpirun.sh", "deploy/preset.sh", "deploy/slurm/squad.sbatch"} <= set(scripts)
     result = run([shutil.which("shellcheck", path=PATH), *scripts], cwd=ROOT)
     assert result.returncode == 0, result.stdout
