@@ -33,8 +33,7 @@ def started() -> Iterator[webdriver.Chrome]:
 def emulate(driver, width=None, height=844, **media) -> None:
     """Sets the width of the page and the media features for its style, and resets all others."""
     features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
-    kind = media.pop("type", "")
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     if width is None:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     else:

@@ -23,25 +23,23 @@ def bert(**changes) -> modeling.BertConfig:
     return modeling.BertConfig(**{**SMALL, **none, **changes})
 
 
-def make_inputs(batch: int = 4, length: int = 15, seed: int = 0) -> list[np.ndarray]:
+def make_inputs(seed: int = 0) -> list[np.ndarray]:
     """Returns ids, mask and segments; the masks have holes in the middle, padding, or neither."""
     rng = np.random.default_rng(seed)
-    mask = (rng.random([batch, length]) > 0.3).astype("i4")
+    mask = (rng.random([4, 15]) > 0.3).astype("i4")
     mask[0] = 1
     mask[1:, 0] = 1
-    mask[2:, length - 4 :] = 0
-    ids = rng.integers(0, SMALL["vocab_size"], [batch, length]).astype("i4")
-    return [ids, mask, rng.integers(0, 2, [batch, length]).astype("i4")]
+    mask[2:, 11:] = 0
+    ids = rng.integers(0, SMALL["vocab_size"], mask.shape).astype("i4")
+    return [ids, mask, rng.integers(0, 2, mask.shape).astype("i4")]
 
 
-def load_random_values(
-    session: tf.Session, seed: int = 1, spread: float = 0.1
-) -> dict[str, np.ndarray]:
+def load_random_values(session: tf.Session, spread: float = 0.1) -> dict[str, np.ndarray]:
     """Assigns random values to the trainable variables, and returns them by name.
 
     No bias, beta or gamma keeps a value that would hide a mix-up.
     """
-    rng, values = np.random.default_rng(seed), {}
+    rng, values = np.random.default_rng(1), {}
     for variable in tf.trainable_variables():
         value = rng.normal(0, spread, variable.shape.as_list())
         values[variable.op.name] = (value + variable.op.name.endswith("gamma")).astype("f4")

@@ -97,9 +97,9 @@ class Served:
         return connection
 
 
-def until(holds: Callable[[], object], seconds: float = LONGEST) -> None:
+def until(holds: Callable[[], object]) -> None:
     """Waits until a condition holds that another thread changes."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + LONGEST
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)
