@@ -92,7 +92,6 @@ MRPC = SQUAD.replace("squad_v1.1", "glue_mrpc").replace("albert_base_v2", "bert_
             "ENGINE=singularity DEVICE=gpu SLURM_GPUS_ON_NODE=2",
             f"{SRUN} --gres=gpu:2 singularity {BINDS} --nv {INSIDE} {SQUAD}gpu",
         ),
-        ("ENGINE=sarus IMAGE=python:3.11-bookworm", f"{SRUN} {SARUS} {SQUAD}cpu"),
         # GPUs by --gpus-per-task, and by --constraint.
         (
             "DEVICE=gpu SLURM_GPUS_ON_NODE=2 SLURM_GPUS_PER_TASK=1",
