@@ -8,21 +8,14 @@ from typing import Any
 from albert.core.errors import UserError
 
 FAMILIES = ("albert", "bert")
-# Limits of the sizes: far above those of any model, and low enough that a graph is built in
-# minutes and that TensorFlow can count the elements of every variable.
-_MOST_BLOCKS, _WIDEST, _MOST_ROWS = 1000, 2**20, 2**31 - 1
-LARGEST = {
-    "vocab_size": _MOST_ROWS,
-    "embedding_size": _WIDEST,
-    "hidden_size": _WIDEST,
-    "num_hidden_layers": _MOST_BLOCKS,
-    "num_hidden_groups": _MOST_BLOCKS,
-    "num_attention_heads": _WIDEST,
-    "intermediate_size": _WIDEST,
-    "inner_group_num": _MOST_BLOCKS,
-    "max_position_embeddings": _MOST_ROWS,
-    "type_vocab_size": _MOST_ROWS,
-}
+SIZES = (
+    *("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_hidden_groups"),
+    *("num_attention_heads", "intermediate_size", "inner_group_num"),
+    *("max_position_embeddings", "type_vocab_size"),
+)
+# Limits far above the sizes of any model, and low enough that a graph is built in minutes and that
+# TensorFlow can count the elements of every variable.
+_LARGEST, _MOST_BLOCKS = 2**24, 1000
 # `gelu` is the tanh form in Google's code, and the erf form in `transformers`.
 _ACTIVATIONS = {
     "gelu": "gelu_new",
@@ -41,12 +34,12 @@ _OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
 
 def check_sizes(values: Mapping[str, Any]) -> None:
     """Raises a `UserError` that names an invalid size; missing ones have defaults and are valid."""
-    for name, largest in LARGEST.items():
+    for name in SIZES:
         value = values.get(name, 1)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UserError(f"{name} must be a positive integer, not {value!r}")
-        if value > largest:
-            raise UserError(f"{name} must be {largest} at most, not {value}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _LARGEST:
+            raise UserError(
+                f"{name} must be a positive integer of {_LARGEST} at most, not {value!r}"
+            )
     groups = values.get("num_hidden_groups", 1)
     layers, inner = values.get("num_hidden_layers", groups), values.get("inner_group_num", 1)
     if groups > layers:

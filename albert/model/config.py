@@ -8,10 +8,10 @@ import glob
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from albert.checkpoints.configurations import LARGEST, check_sizes, config_from_theirs
+from albert.checkpoints.configurations import SIZES, check_sizes, config_from_theirs
 from albert.checkpoints.folder_contract import CONFIG, checked
 from albert.core.errors import UserError
 from albert.core.files import read_object
@@ -27,11 +27,11 @@ _BERT_KEYS = (
     "num_attention_heads",
     "intermediate_size",
 )
-_Config = TypeVar("_Config", bound="EncoderConfig")
+_AnyConfig = TypeVar("_AnyConfig", bound="_Config")
 
 
-class EncoderConfig:
-    """The base class of the encoders' configurations.
+class _Config:
+    """What the configurations of both encoders can do; the values are those of the subclasses.
 
     Attributes have the names of the keys in the JSON file. Keys that this project does not use are
     kept, so `to_dict` returns all values that were read.
@@ -39,76 +39,44 @@ class EncoderConfig:
 
     _MODEL = "an encoder"
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    hidden_act: str | Callable | None
-    hidden_dropout_prob: float
-    attention_probs_dropout_prob: float
-    max_position_embeddings: int
-    type_vocab_size: int
-    initializer_range: float
-
-    if TYPE_CHECKING:
-        # These are not attributes of this class, because `from_dict` would refuse their names as
-        # keys. An ALBERT has them as values; a BERT derives them from others.
-        def __init__(self, vocab_size): ...
-        @property
-        def embedding_size(self) -> int: ...
-        @property
-        def num_hidden_groups(self) -> int: ...
-        @property
-        def inner_group_num(self) -> int: ...
-
     @classmethod
-    def from_dict(cls: type[_Config], json_object: dict) -> _Config:
+    def from_dict(cls: type[_AnyConfig], json_object: dict) -> _AnyConfig:
         """Makes a configuration of these values; raises a `UserError` for the name of a method."""
         for key in json_object:
-            if hasattr(EncoderConfig, key) or isinstance(getattr(cls, key, None), property):
+            if hasattr(_Config, key) or isinstance(getattr(cls, key, None), property):
                 raise UserError(f"{key!r} cannot be the name of a value; remove it")
-        config = cls(vocab_size=None)
+        make: Any = cls
+        config: _AnyConfig = make(vocab_size=None)
         config.__dict__.update(json_object)
         return config
 
     @classmethod
-    def from_json_file(cls: type[_Config], json_file: str) -> _Config:
+    def from_json_file(cls: type[_AnyConfig], json_file: str) -> _AnyConfig:
         """Reads this kind of configuration; raises a `UserError` if it is not a valid one."""
-        values = _read_object(json_file)
-        kind = _kind_of(values)
-        if kind not in (None, cls):
+        config = read_config(json_file, cls)
+        if not isinstance(config, cls):
             raise UserError(
-                f"{json_file} is a configuration of {kind._MODEL}, but one of {cls._MODEL} is "
+                f"{json_file} is a configuration of {config._MODEL}, but one of {cls._MODEL} is "
                 "needed"
             )
-        return cls._validated(values, json_file)
-
-    @classmethod
-    def _validated(cls: type[_Config], values: dict, json_file: str) -> _Config:
-        try:
-            config = cls.from_dict(values)
-            config.validate()
-        except UserError as e:
-            raise UserError(f"{json_file}: {e}") from e
         return config
 
     def validate(self) -> None:
         """Raises a `UserError` that names the first value with which no model can be built."""
-        check_sizes({name: getattr(self, name) for name in LARGEST})
+        own: Any = self
+        check_sizes({name: getattr(own, name) for name in SIZES})
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            value = getattr(self, name)
+            value = getattr(own, name)
             if not isinstance(value, int | float) or not 0 <= value < 1:
                 raise UserError(f"{name} must be a number from 0 to below 1, not {value!r}")
-        if self.hidden_size % self.num_attention_heads:
+        if own.hidden_size % own.num_attention_heads:
             raise UserError(
-                f"hidden_size {self.hidden_size} is not a multiple of "
-                f"num_attention_heads {self.num_attention_heads}"
+                f"hidden_size {own.hidden_size} is not a multiple of "
+                f"num_attention_heads {own.num_attention_heads}"
             )
-        deviation = self.initializer_range
+        deviation, act = own.initializer_range, own.hidden_act
         if not isinstance(deviation, int | float) or not 0 < deviation < math.inf:
             raise UserError(f"initializer_range must be positive and finite, not {deviation!r}")
-        act = self.hidden_act
         if not (act is None or isinstance(act, str) or callable(act)):
             raise UserError(f"hidden_act must be a name or a function, not {act!r}")
         get_activation(act)
@@ -119,7 +87,7 @@ class EncoderConfig:
 
     def forward_values(self) -> dict:
         """Returns the values that the forward pass depends on, by name."""
-        return {name: vars(self)[name] for name in (*LARGEST, "hidden_act") if name in vars(self)}
+        return {name: vars(self)[name] for name in (*SIZES, "hidden_act") if name in vars(self)}
 
     def to_json_string(self) -> str:
         """Returns all values as indented JSON with sorted keys."""
@@ -127,7 +95,7 @@ class EncoderConfig:
 
 
 @dataclasses.dataclass(eq=False)
-class AlbertConfig(EncoderConfig):
+class AlbertConfig(_Config):
     """The configuration of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1.
 
     Attributes:
@@ -165,7 +133,7 @@ class AlbertConfig(EncoderConfig):
 
 
 @dataclasses.dataclass(eq=False)
-class BertConfig(EncoderConfig):
+class BertConfig(_Config):
     """The configuration of a `BertModel`; the defaults are those of Google's code.
 
     Every layer has its own weights, and the embeddings are as wide as the encoder. The attributes
@@ -202,35 +170,37 @@ class BertConfig(EncoderConfig):
         return 1
 
 
-def read_config(json_file: str) -> AlbertConfig | BertConfig:
-    """Reads a configuration of ALBERT or BERT; raises a `UserError` if it is not a valid one."""
-    values = _read_object(json_file)
-    kind = _kind_of(values)
-    if kind is None:
-        missing = ", ".join(key for key in _BERT_KEYS if key not in values)
-        raise UserError(
-            f"{json_file} is not a configuration of ALBERT, which has {_ALBERT_KEYS[0]} or "
-            f"{_ALBERT_KEYS[1]}, nor of BERT: {missing} "
-            f"{'is' if ',' not in missing else 'are'} missing"
-        )
-    return kind._validated(values, json_file)
+EncoderConfig = AlbertConfig | BertConfig
 
 
-def _read_object(json_file: str) -> dict:
+def read_config(json_file: str, default: type | None = None) -> EncoderConfig:
+    """Reads a configuration of ALBERT or BERT; raises a `UserError` if it is not a valid one.
+
+    `default` is the class of one that has the keys of neither.
+    """
     values = read_object(json_file, "the model's configuration")
+    kind: Any = default
+    # Only configurations of `transformers` have this key, or weights of theirs next to them.
+    is_theirs = "model_type" in values or (
+        json_file.endswith(CONFIG)
+        and glob.glob("model*.safetensors", root_dir=os.path.dirname(json_file) or ".")
+    )
     try:
-        # Only configurations of `transformers` have this key, or weights of theirs next to them.
-        is_theirs = glob.glob("model*.safetensors", root_dir=os.path.dirname(json_file) or ".")
-        if "model_type" not in values and not (is_theirs and json_file.endswith(CONFIG)):
-            return values
-        return config_from_theirs(checked(values, CONFIG, json_file))
+        if is_theirs:
+            values = config_from_theirs(checked(values, CONFIG, json_file))
+        if any(key in values for key in _ALBERT_KEYS):
+            kind = AlbertConfig
+        elif all(key in values for key in _BERT_KEYS):
+            kind = BertConfig
+        if kind:
+            config = kind.from_dict(values)
+            config.validate()
+            return config
     except UserError as e:
         where = f"{json_file}: "
         raise UserError(where + str(e).removeprefix(where)) from e
-
-
-def _kind_of(values: Mapping[str, Any]) -> type[AlbertConfig] | type[BertConfig] | None:
-    """Returns the class of a configuration's values, or None if they belong to neither class."""
-    if any(key in values for key in _ALBERT_KEYS):
-        return AlbertConfig
-    return BertConfig if all(key in values for key in _BERT_KEYS) else None
+    missing = ", ".join(key for key in _BERT_KEYS if key not in values)
+    raise UserError(
+        f"{json_file} is not a configuration of ALBERT, which has {_ALBERT_KEYS[0]} or "
+        f"{_ALBERT_KEYS[1]}, nor of BERT: {missing} {'is' if ',' not in missing else 'are'} missing"
+    )
