@@ -8,28 +8,26 @@ to rank 0, over which a thread on each side sends a byte every few seconds.
 from __future__ import annotations
 
 import secrets
-import select
 import socket
 import threading
 import time
-from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
-from albert.distributed import collectives, exchange
+from albert.distributed import collectives, exchange, failure
 
 # Seconds.
 _TO_CONNECT = 10.0
 _BETWEEN_BEATS = 2.0
 
 
-def watch_workers(limit: float, end: Callable[[str], None]) -> None:
+def watch_workers(limit: float) -> None:
     """Starts to watch the other workers; all workers must call this after `connect`.
 
-    After `limit` seconds of silence, it calls `end` with a message, which ends this process.
+    After `limit` seconds of silence, the program ends with an error that names the worker.
     """
-    peers = _accepted() if collectives.is_chief() else _connected()
-    threading.Thread(target=_watch, args=(peers, limit, end), daemon=True).start()
+    for connection, name in (_accepted() if collectives.is_chief() else _connected()).items():
+        threading.Thread(target=_watch, args=(connection, name, limit), daemon=True).start()
 
 
 def _accepted() -> dict[socket.socket, str]:
@@ -80,42 +78,24 @@ def _own_addresses() -> list[str]:
     return [one.address for one in listed if one.family == socket.AF_INET]
 
 
-def _watch(peers: dict[socket.socket, str], limit: float, end: Callable[[str], None]) -> None:
-    """Sends and receives bytes, and calls `end` if a worker is silent for too long."""
-    heard = dict.fromkeys(peers, time.monotonic())
-    interval = min(_BETWEEN_BEATS, limit / 3)
-    before = time.monotonic()
-    while peers:
-        for connection in _beat(peers, heard):
-            # That worker has ended; the launcher handles it.
-            del peers[connection], heard[connection]
-        time.sleep(interval)
-        now = time.monotonic()
-        if now - before > 2 * interval + 1:
-            # This process was stopped meanwhile, so the silence shows nothing about the others.
-            heard = dict.fromkeys(peers, now)
-        before = now
-        for connection, last in heard.items():
-            if now - last > limit:
-                end(f"{peers[connection]} has not answered for {now - last:.0f} s")
-
-
-def _beat(
-    peers: dict[socket.socket, str], heard: dict[socket.socket, float]
-) -> list[socket.socket]:
-    """Sends a byte to all, records which workers sent any, and returns the closed connections."""
-    closed = []
-    for connection in peers:
+def _watch(connection: socket.socket, name: str, limit: float) -> None:
+    """Exchanges bytes with a worker until it ends, which the launcher handles, or is silent."""
+    pause, silent = min(_BETWEEN_BEATS, limit / 3), 0.0
+    connection.settimeout(pause)
+    # It counts waits, because a clock would also count the time for which this process is stopped.
+    while silent < limit:
         try:
-            connection.setblocking(False)
-            if select.select([connection], [], [], 0)[0]:
-                if not connection.recv(1 << 16):
-                    raise ConnectionResetError
-                heard[connection] = time.monotonic()
-            connection.send(b".")
-        except BlockingIOError:
-            # The worker reads nothing, so it has not sent anything either.
-            continue
+            connection.sendall(b".")
+            if not connection.recv(1 << 16):
+                return
+            silent = 0.0
+            time.sleep(pause)
+        except TimeoutError:
+            silent += pause
         except OSError:
-            closed.append(connection)
-    return closed
+            return
+    failure.fail(
+        f"{name} has not answered for {silent:.0f} s (--stall_seconds): its process or host hangs "
+        "or is stopped; start the job again to resume",
+        1,
+    )

@@ -11,7 +11,6 @@ from albert.core import signals
 from albert.core.errors import FlagError
 from albert.devices import device, host, machine
 from albert.distributed import collectives, exchange, heartbeats, launcher
-from albert.distributed.failure import fail
 from albert.precision import configuration
 from albert.prediction.engine import check_engine
 from albert.settings.run_settings import RunSettings
@@ -157,11 +156,4 @@ def connect(facts: dict, stall_seconds: float) -> None:
     collectives.connect(on_cpu=device.kind() == "cpu")
     exchange.check_equal_on_all_workers(facts)
     if collectives.size() > 1 and stall_seconds:
-        heartbeats.watch_workers(
-            stall_seconds,
-            lambda worker: fail(
-                f"{worker} (--stall_seconds): its process or host hangs or is stopped; start the "
-                "job again to resume",
-                1,
-            ),
-        )
+        heartbeats.watch_workers(stall_seconds)

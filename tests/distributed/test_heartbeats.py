@@ -1,6 +1,5 @@
-"""Silent workers are named, with a clock and sockets that the test controls."""
+"""Silent workers are named: with connections that answer as the test says."""
 
-import contextlib
 import socket
 import types
 
@@ -9,77 +8,46 @@ import pytest
 from albert.distributed import heartbeats
 
 
-class Ended(Exception):
-    """Ends the process in the test."""
+def answer(*results):
+    """Returns a function that returns or raises one result at each call, then b""."""
+    following = iter([*results, b""])
+
+    def call(_):
+        result = next(following)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return call
 
 
 @pytest.fixture
-def pairs():
-    pairs = [socket.socketpair() for _ in range(2)]
-    yield pairs
-    for end in (end for pair in pairs for end in pair):
-        end.close()
+def watch(monkeypatch):
+    """Watches a worker with a limit of 9 seconds and pauses of 2; returns what is reported."""
 
-
-@pytest.fixture
-def watch(monkeypatch, pairs):
-    """Watches workers that act at each pause of two seconds; returns the reported lines."""
-
-    def watch(at_pause, late=0.0):
-        now, pauses, said = [0.0], [], []
-
-        def sleep(seconds):
-            pauses.append(seconds)
-            # If the process itself is stopped, a pause takes longer.
-            now[0] += seconds + (late if len(pauses) == 2 else 0)
-            at_pause(len(pauses), *(theirs for _, theirs in pairs))
-            if len(pauses) == 50:
-                raise Ended
-
-        def end(line):
-            said.append(f"{line} at {now[0]:g}")
-            raise Ended
-
-        clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-        monkeypatch.setattr(heartbeats, "time", clock)
-        peers = {ours: f"rank {number}" for number, (ours, _) in enumerate(pairs, 1)}
-        with contextlib.suppress(Ended):
-            heartbeats._watch(peers, 9.0, end)
+    def watch(*answers, sends=lambda content: None):
+        said = []
+        monkeypatch.setattr(heartbeats.failure, "fail", lambda line, code: said.append(line))
+        monkeypatch.setattr(heartbeats, "time", types.SimpleNamespace(sleep=lambda seconds: None))
+        calls = {"recv": answer(*answers), "sendall": sends, "settimeout": lambda seconds: None}
+        heartbeats._watch(types.SimpleNamespace(**calls), "rank 2 on b", 9.0)
         return said
 
     return watch
 
 
-def test_a_silent_worker_is_named(watch, pairs):
-    def answer(pause, first, second):
-        first.send(b".")
-        if pause <= 3:
-            second.send(b".")
-
-    assert watch(answer) == ["rank 2 has not answered for 10 s at 16"]
-    for _, theirs in pairs:
-        assert theirs.recv(1000, socket.MSG_DONTWAIT).startswith(b"...."), "both are answered"
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_silent_worker_is_named(watch, reads):
+    nothing = [TimeoutError()] * 5
+    sends = (lambda content: None) if reads else answer(*nothing)
+    (line,) = watch(b".", b"...", *nothing) if reads else watch(sends=sends)
+    assert line.startswith("rank 2 on b has not answered for 10 s (--stall_seconds): its process")
 
 
-def test_a_worker_that_reads_nothing_is_silent(watch, pairs):
-    full = pairs[1][0]
-    full.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        while True:
-            full.send(b"." * 1000)
-    said = watch(lambda pause, first, second: first.send(b"."))
-    assert said == ["rank 2 has not answered for 10 s at 10"]
-
-
-@pytest.mark.parametrize("late", [0.0, 100.0])
-def test_answering_workers_are_not_named(watch, late):
-    """The time for which this process itself was stopped does not count."""
-
-    def answer(pause, *ends):
-        for end in ends if pause > 2 else ():
-            end.send(b".")
-
-    assert watch(answer, late) == []
+@pytest.mark.parametrize("end", [b"", ConnectionResetError()])
+def test_a_worker_that_answers_again_or_has_ended_is_not_named(watch, end):
+    pauses = [TimeoutError()] * 4
+    assert watch(*pauses, b".", *pauses, end) == []
 
 
 def test_a_worker_says_which_one_it_is(monkeypatch):
@@ -89,7 +57,3 @@ def test_a_worker_says_which_one_it_is(monkeypatch):
         ((connection, name),) = heartbeats._connected().items()
         with connection, server.accept()[0] as accepted:
             assert (accepted.recv(99).decode(), name) == (f"secret{heartbeats._name()}", "rank 0")
-
-
-def test_a_worker_that_has_ended_is_not_waited_for(watch):
-    assert watch(lambda pause, *ends: ends[pause > 1].close()) == []
