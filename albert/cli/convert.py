@@ -11,7 +11,7 @@ TO gets a file model.onnx. The optimizer's variables are omitted.
 from __future__ import annotations
 
 from albert.convert.settings import ConvertSettings
-from albert.core.errors import FlagError
+from albert.core.errors import FlagError, optional
 
 SETTINGS, TAKES_ARGUMENTS = ConvertSettings, True
 
@@ -21,7 +21,7 @@ def main(request: tuple[ConvertSettings, list[str]]) -> None:
     import tensorflow.compat.v1 as tf
 
     from albert.checkpoints.transformers_folder import is_transformers_folder
-    from albert.convert.convert import from_transformers, to_onnx, to_transformers
+    from albert.convert.convert import from_transformers, to_transformers
 
     settings, paths = request
     if len(paths) != 2 or not all(paths):
@@ -36,6 +36,9 @@ def main(request: tuple[ConvertSettings, list[str]]) -> None:
         tf.logging.info("%s: a TensorFlow checkpoint", from_transformers(path, target))
         return
     if settings.to == "onnx":
+        with optional("onnx==1.18.0"):
+            from albert.convert.onnx_graph import to_onnx
+
         outputs = ", ".join(to_onnx(path, target, settings))
         tf.logging.info("%s: a model with the outputs %s", target, outputs)
         return

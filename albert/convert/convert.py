@@ -1,4 +1,4 @@
-"""Conversion of TensorFlow checkpoints to ONNX, and from and to folders of `transformers`."""
+"""Conversion of TensorFlow checkpoints from and to folders of `transformers`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from albert.checkpoints.foreign_models import OWN_PARAMS
 from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.model_folder import (
     ASSETS,
-    RECORD,
     TOKENIZERS,
     Assets,
     ModelFolder,
@@ -36,17 +35,16 @@ from albert.checkpoints.model_folder import (
 )
 from albert.checkpoints.transformers_folder import STEP, WEIGHTS, open_folder
 from albert.convert.settings import ConvertSettings
-from albert.core.errors import FlagError, UserError, optional
+from albert.core.errors import FlagError, UserError
 from albert.core.files import temporary_folder, write_json
 from albert.core.text import listed
-from albert.model.config import AlbertConfig, BertConfig, read_config
+from albert.model.config import AlbertConfig, BertConfig, EncoderConfig, read_config
 from albert.settings.fields import argument
 from albert.tasks import completed
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.text_rules import Normalization, TextRules
 from albert.tokenizers.tokenizer_json import native_content
 
-MODEL = "model.onnx"
 CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 _SENTENCEPIECE, _WORDPIECE = "spiece.model", "vocab.txt"
 # For each flag of a tokenizer, the file and the class in `transformers`.
@@ -64,103 +62,87 @@ _CLASSES = {
 
 
 class Source(NamedTuple):
-    """A checkpoint by its prefix, with its model and configuration."""
+    """A checkpoint by its prefix, with its model, and its weights by their names in `transformers`.
+
+    Attributes:
+      family: the model's type in `transformers`.
+      parts: the model's parts in the checkpoint.
+      step: None if the checkpoint has none.
+    """
 
     checkpoint: str
     model: ModelFolder
-    config: AlbertConfig | BertConfig
-
-    @property
-    def family(self) -> str:
-        """Returns the model's type in `transformers`."""
-        return "bert" if isinstance(self.config, BertConfig) else "albert"
-
-
-def find_source(path: str, config_file: str | None) -> Source:
-    """Finds a checkpoint by its prefix, its folder, or the folder of a run, which has a best one.
-
-    The configuration is next to the checkpoint if `config_file` is None. Raises a `UserError` for a
-    missing checkpoint or a damaged file, and a `FlagError` for a missing configuration.
-    """
-    checkpoint = resolve_checkpoint(path)
-    model = ModelFolder.from_checkpoint(checkpoint)
-    refuse_quantized(model.path)
-    return Source(checkpoint, model, _config_of(model, config_file))
-
-
-def _config_of(model: ModelFolder, config_file: str | None) -> AlbertConfig | BertConfig:
-    if config_file:
-        return read_config(config_file)
-    recorded = model.record.get("settings", {}).get("albert_config_file")
-    if isinstance(recorded, dict):
-        # The record of a run with --deterministic_run has no dropout.
-        if os.path.exists(kept := model.files["albert_config_file"]):
-            return read_config(kept)
-        is_albert = "num_hidden_groups" in recorded
-        return AlbertConfig.from_dict(recorded) if is_albert else BertConfig.from_dict(recorded)
-    beside = [os.path.join(model.path, name) for name in CONFIGS.values()]
-    configs = [path for path in beside if os.path.exists(path)]
-    if len(configs) != 1:
-        raise FlagError(
-            f"--albert_config_file is required: {model.path} does not have exactly one of "
-            f"{' and '.join(CONFIGS.values())}, and has no {RECORD} of a run"
-        )
-    return read_config(configs[0])
-
-
-class Variables(NamedTuple):
-    """The weights in a checkpoint, by their names in `transformers`.
-
-    `parts` are the model's parts in the checkpoint; `step` is None if the checkpoint has none.
-    """
-
+    config: EncoderConfig
+    family: str
     values: dict[str, np.ndarray]
     parts: list[str]
     step: int | None
 
 
-def read_variables(source: Source) -> Variables:
-    """Reads a checkpoint's weights; raises a `UserError` if they do not fit or are not finite."""
-    reader = load_checkpoint(source.checkpoint)
-    shapes = reader.get_variable_to_shape_map()
+def read_source(path: str, config_file: str | None) -> Source:
+    """Reads a checkpoint by its prefix, its folder, or the folder of a run, which has a best one.
+
+    The configuration is next to the checkpoint if `config_file` is None. Raises a `FlagError` if it
+    is missing, and a `UserError` for a missing checkpoint, a damaged file, or weights that do not
+    fit or are not finite.
+    """
+    checkpoint = resolve_checkpoint(path)
+    model = ModelFolder.from_checkpoint(checkpoint)
+    refuse_quantized(model.path)
+    config = read_config(config_file) if config_file else _config_of(model)
+    family, sizes = "bert" if isinstance(config, BertConfig) else "albert", config.to_dict()
+    reader = load_checkpoint(checkpoint)
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     step = int(reader.get_tensor(STEP)) if shapes.pop(STEP, None) is not None else None
     shapes = {name: shapes[name] for name in shapes.keys() - optimizer_variables(shapes)}
-    config = source.config.to_dict()
-    pairs = names.pairs_of(source.family, config)
-    parts = names.parts_in(pairs, shapes, source.checkpoint, theirs=False)
-    dtypes = reader.get_variable_to_dtype_map()
+    pairs = names.pairs_of(family, sizes)
+    parts = names.parts_in(pairs, shapes, checkpoint, theirs=False)
     if others := [name for name in shapes if dtypes[name] != tf.float32]:
-        raise UserError(f"{source.checkpoint} has {listed(sorted(others))}, not of type float32")
+        raise UserError(f"{checkpoint} has {listed(sorted(others))}, not of type float32")
     needed = [pair for part in parts for pair in pairs[part]]
-    check_finite(source.checkpoint, reader, [pair.ours for pair in needed])
+    check_finite(checkpoint, reader, [pair.ours for pair in needed])
     values = {}
     for pair in needed:
         value = reader.get_tensor(pair.ours)
         values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
-    if source.family == "albert" and config["embedding_size"] == config["hidden_size"]:
-        for pair in names.mapping_in(config):
-            values[pair.theirs] = np.zeros(pair.shape, np.float32)
-            if pair.is_transposed:
-                np.fill_diagonal(values[pair.theirs], 1.0)
+    if family == "albert" and sizes["embedding_size"] == sizes["hidden_size"]:
+        for pair in names.mapping_in(sizes):
+            size = pair.shape[0]
+            identity = np.eye(size) if pair.is_transposed else np.zeros(size)
+            values[pair.theirs] = identity.astype(np.float32)
     pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]
     if names.WITHOUT_POOLER & {*parts} and not any(values[name].any() for name in pooler):
         # A pooler of zeros means that the model had none in `transformers`; see
         # `TransformersFolder`.
         values = {name: value for name, value in values.items() if name not in pooler}
-    return Variables(values, parts, step)
+    return Source(checkpoint, model, config, family, values, parts, step)
+
+
+def _config_of(model: ModelFolder) -> EncoderConfig:
+    # In a run with --deterministic_run, only this file has the dropout of the model.
+    if os.path.exists(kept := model.files["albert_config_file"]):
+        return read_config(kept)
+    beside = [os.path.join(model.path, name) for name in CONFIGS.values()]
+    configs = [path for path in beside if os.path.exists(path)]
+    if len(configs) != 1:
+        raise FlagError(
+            f"--albert_config_file is required: {model.path} does not have exactly one of "
+            f"{' and '.join(CONFIGS.values())}, and has no configuration in {ASSETS}"
+        )
+    return read_config(configs[0])
 
 
 def to_transformers(path: str, target: str, settings: ConvertSettings) -> str:
-    """Converts a checkpoint, see `find_source`, to a new folder of `transformers`.
+    """Converts a checkpoint, see `read_source`, to a new folder of `transformers`.
 
     Returns the class that loads it; raises a `UserError` or `FlagError` for unusable files.
     """
     with temporary_folder(target) as folder:
-        _, variables, config = _begin(path, folder, settings)
-        values, metadata = variables.values, {"format": "pt"}
-        if variables.step is not None:
-            metadata[STEP] = str(variables.step)
-        if not set(variables.parts) - {names.ENCODER, names.POOLER}:
+        source, config = begin(path, folder, settings)
+        values, metadata = source.values, {"format": "pt"}
+        if source.step is not None:
+            metadata[STEP] = str(source.step)
+        if not set(source.parts) - {names.ENCODER, names.POOLER}:
             # `transformers` writes an encoder without a head under these names.
             values = {name.partition(".")[2]: value for name, value in values.items()}
         try:
@@ -181,33 +163,17 @@ def _sort_metadata(path: str) -> None:
         file.write(header.encode().ljust(size))
 
 
-def to_onnx(path: str, target: str, settings: ConvertSettings) -> list[str]:
-    """Converts a checkpoint to a folder with `model.onnx`; returns the names of its outputs.
-
-    Configuration, tokenizer, arguments and errors are as in `to_transformers`.
-    """
-    with optional("onnx==1.18.0"):
-        from albert.convert.onnx_graph import write_model
-
-    with temporary_folder(target) as folder:
-        source, variables, _ = _begin(path, folder, settings)
-        return write_model(os.path.join(folder, MODEL), source, variables)
-
-
-def _begin(
-    path: str, folder: str, settings: ConvertSettings
-) -> tuple[Source, Variables, dict[str, Any]]:
-    """Returns a checkpoint, its weights and `config.json`, which it writes with the tokenizer."""
-    source = find_source(path, settings.albert_config_file)
+def begin(path: str, folder: str, settings: ConvertSettings) -> tuple[Source, dict[str, Any]]:
+    """Returns a checkpoint and its `config.json`, which it writes with the tokenizer."""
+    source = read_source(path, settings.albert_config_file)
     flag, file, normalization = _tokenizer(source, settings)
     used = used_model(source.config.forward_values(), {flag: file}, normalization)
     check_model(source.checkpoint, used, "the checkpoint")
-    variables = read_variables(source)
-    config = _config(source, variables)
+    config = _config(source)
     write_json(os.path.join(folder, CONFIG), config)
     longest = source.config.max_position_embeddings
     _write_tokenizer(folder, flag, file, normalization, model_max_length=longest)
-    return source, variables, config
+    return source, config
 
 
 def _write_tokenizer(
@@ -255,18 +221,18 @@ def _tokenizer(source: Source, settings: ConvertSettings) -> tuple[str, str, Nor
     return flag, files[flag], Normalization.of({**about, **settings.given_normalization()})
 
 
-def _config(source: Source, variables: Variables) -> dict[str, Any]:
+def _config(source: Source) -> dict[str, Any]:
     """Returns the content of `config.json`."""
     config = config_to_theirs(source.family, source.config.to_dict())
     if about := source.model.description:
         config["task_specific_params"] = {OWN_PARAMS: about}
-    known, parts = source.model.known, {*variables.parts}
+    known, parts = source.model.known, {*source.parts}
     ending = next((_CLASSES[part] for part in _CLASSES if part in parts), "Model")
     if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= parts:
         ending = "ForPreTraining"
     if {names.CLASSIFIER, names.TOKENS} & parts:
         labels = known.get("labels")
-        count = len(variables.values["classifier.bias"])
+        count = len(source.values["classifier.bias"])
         if count == 1 and labels and len(labels) > 1:
             ending = "ForMultipleChoice"
         else:

@@ -5,24 +5,27 @@ Letters in shape comments: B batch, S sequence length, H hidden size, K starts, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 
 import numpy as np
 
 from albert.checkpoints import transformers_names as names
-from albert.convert.convert import Source, Variables
+from albert.convert.convert import Source, begin
+from albert.convert.settings import ConvertSettings
+from albert.core.files import temporary_folder
 from albert.onnx.graph import FLOAT, INPUTS, INT32, Graph, Output, add_encoder, save_model
 
+MODEL = "model.onnx"
 # As in `albert.tasks.squad.head`.
 _OUTSIDE_SCORE = -1e30
 _BEST = 5  # starts and ends per start of SQuAD 2.0, the defaults of the reference
 
 
-def write_model(path: str, source: Source, variables: Variables) -> list[str]:
-    """Writes a model to a file; returns the names of its outputs.
+def to_onnx(path: str, target: str, settings: ConvertSettings) -> list[str]:
+    """Converts a checkpoint to a new folder with `MODEL`; returns the names of its outputs.
 
-    Its inputs are `INPUTS`, with any batch size and any length. Outputs by the head in the
-    checkpoint:
+    Configuration, tokenizer and arguments are as in `to_transformers`. The model's inputs are
+    `INPUTS`, with any batch size and any length. Its outputs by the head in the checkpoint:
 
       SQuAD 1.1: `start_logits` and `end_logits`, [B, S]
       SQuAD 2.0: the outputs of this project's export, see `albert.tasks.squad.head`
@@ -30,19 +33,21 @@ def write_model(path: str, source: Source, variables: Variables) -> list[str]:
       named entities: `logits` [B, S, tags]
       otherwise: `last_hidden_state` [B, S, H] and, if the checkpoint has a pooler, `pooler_output`
 
-    Raises a `UserError` if ONNX lacks the activation, or the model is too large.
+    Raises the errors of `to_transformers`, and a `UserError` if ONNX lacks the activation, or the
+    model is too large.
     """
-    graph = Graph(variables.values)
-    states = add_encoder(graph, source.config)
-    outputs = _outputs(graph, states, variables.parts, source)
-    save_model(graph.build(outputs), path)
+    with temporary_folder(target) as folder:
+        source, _ = begin(path, folder, settings)
+        graph = Graph(source.values)
+        outputs = _outputs(graph, add_encoder(graph, source.config), source)
+        save_model(graph.build(outputs), os.path.join(folder, MODEL))
     return list(outputs)
 
 
-def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) -> dict[str, Output]:
+def _outputs(graph: Graph, states: str, source: Source) -> dict[str, Output]:
     """Adds the head of a checkpoint; returns the outputs by name."""
     token_shape: list[str | int] = ["batch", "sequence"]
-    if names.SQUAD_V1 in parts:
+    if names.SQUAD_V1 in source.parts:
         logits = graph.dense(states, "qa_outputs")
         halves = graph.add_all("Split", 2, logits, axis=2, num_outputs=2)
         starts, ends = (graph.add("Squeeze", half, graph.constant([2])) for half in halves)
@@ -50,16 +55,16 @@ def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) ->
             "start_logits": (starts, FLOAT, token_shape),
             "end_logits": (ends, FLOAT, token_shape),
         }
-    if names.TOKENS in parts:
+    if names.TOKENS in source.parts:
         tags = graph.dense(states, "classifier")
         return {"logits": (tags, FLOAT, [*token_shape, "label"])}
-    if names.SQUAD_V2 in parts:
+    if names.SQUAD_V2 in source.parts:
         return _squad_v2(graph, states)
     pooled = ""
-    if names.POOLER in parts:
+    if names.POOLER in source.parts:
         pooler = "bert.pooler.dense" if source.family == "bert" else "albert.pooler"
         pooled = graph.add("Tanh", graph.dense(_first_token(graph, states), pooler))
-    if names.CLASSIFIER in parts:
+    if names.CLASSIFIER in source.parts:
         return {"logits": (graph.dense(pooled, "classifier"), FLOAT, ["batch", "label"])}
     state_shape = [*token_shape, source.config.hidden_size]
     outputs: dict[str, Output] = {"last_hidden_state": (states, FLOAT, state_shape)}

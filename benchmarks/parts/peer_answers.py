@@ -11,7 +11,7 @@ import numpy as np
 
 from albert.checkpoints.checkpoint_files import BEST
 from albert.checkpoints.model_folder import ASSETS, CONFIG, SPM_MODEL
-from albert.convert.convert import MODEL, to_onnx
+from albert.convert.onnx_graph import MODEL, to_onnx
 from albert.convert.settings import ConvertSettings
 from albert.devices import machine
 from albert.inference import load_model

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from albert.convert.convert import to_onnx, to_transformers
+from albert.convert.convert import to_transformers
 from albert.convert.settings import ConvertSettings
 from albert.devices import device, memory_use
 from albert.modeling import BertConfig, EncoderConfig, read_config
@@ -37,6 +37,8 @@ def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
     checkpoint = os.path.join(folder, program.BEST)
     to_transformers(checkpoint, os.path.join(folder, program.TRANSFORMERS), options)
     if onnx:
+        from albert.convert.onnx_graph import to_onnx
+
         to_onnx(checkpoint, os.path.join(folder, program.ONNX), options)
     if program.INT8 in onnx:
         from benchmarks.parts.onnx_runtime import write_int8

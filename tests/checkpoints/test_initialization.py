@@ -15,7 +15,7 @@ from albert import modeling
 from albert.checkpoints import transformers_names
 from albert.checkpoints.checkpoint_files import check_fits, load_checkpoint, restore
 from albert.checkpoints.initialization import compare_with_checkpoint
-from albert.convert.convert import find_source, from_transformers, read_variables, to_transformers
+from albert.convert.convert import from_transformers, read_source, to_transformers
 from albert.convert.settings import ConvertSettings
 from albert.core.errors import UserError
 from albert.inference import load_model
@@ -311,7 +311,7 @@ def test_damaged_values_are_detected_when_read(tmp_path):
         variables = [tf.get_variable(WORDS, [50, 12])]
         for read in (
             lambda: check_fits(prefix, load_checkpoint(prefix), variables),
-            lambda: read_variables(find_source(prefix, None)),
+            lambda: read_source(prefix, None),
         ):
             with pytest.raises(UserError, match=f"^{prefix} is damaged: bert/embeddings/.* cannot"):
                 read()

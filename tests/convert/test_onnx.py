@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.cli import convert as command
 from albert.convert import convert
-from albert.convert.convert import to_onnx
+from albert.convert.onnx_graph import to_onnx
 from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError, UserError
 from albert.onnx import graph
@@ -103,6 +103,7 @@ def test_what_cannot_be_written_is_an_error(tmp_path, monkeypatch):
         patch.setitem(sys.modules, "onnx", None)
         for name in ("albert.onnx.graph", "albert.convert.onnx_graph"):
             patch.delitem(sys.modules, name)
+        request = settings_of(ConvertSettings, "--to=onnx"), [str(source), str(target)]
         with pytest.raises(UserError, match="the package onnx is missing: run `pip install onnx"):
-            to_onnx(str(source), str(target), ConvertSettings())
+            command.main(request)
     assert not target.exists()
