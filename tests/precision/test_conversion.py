@@ -26,9 +26,15 @@ DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 CONFIG = AlbertConfig(**SIZES, **DROPOUT, embedding_size=8)
 BERT_LIST = str(configuration.SHIPPED_FOR_BERT)
 PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
-IN_ENCODER = re.compile("(gradients/)?bert/encoder/")
+IN_ENCODER = re.compile("bfloat16/(gradients/)?bert/encoder/")
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
 BATCH = make_batch(padded=32)
+
+
+def needed_by(operation) -> list[tf.Operation]:
+    graph = operation.graph
+    nodes = tf.graph_util.extract_sub_graph(graph.as_graph_def(), [operation.name]).node
+    return [graph.get_operation_by_name(node.name) for node in nodes]
 
 
 def rewritten(graph, outputs=(), **lists):
@@ -99,8 +105,7 @@ def test_losses_in_low_precision_are_those_of_float32(model, precision):
     config, seen = configuration.chosen(precision, path), []
 
     def look(features, step):
-        operations = tf.get_default_graph().get_operations()
-        seen.extend(o.get_attr("T") for o in operations if o.type == "MatMul")
+        seen.extend(o.get_attr("T") for o in needed_by(step.op) if o.type == "MatMul")
         return step.learning_rate
 
     keys = [key for key in ALL if key in figures]
@@ -113,16 +118,17 @@ def test_losses_in_low_precision_are_those_of_float32(model, precision):
 
 @functools.cache
 def build(value, **options):
-    """Builds the graph of SQuAD under a value of TF_BF16_CONVERSION, as an estimator does; returns
-    it with its specification."""
+    """Builds a step of SQuAD under a value of TF_BF16_CONVERSION, as an estimator does; returns its
+    operations, and the model's specification."""
     options = ModelOptions(OptimizerOptions(2e-3, 20, 2), **options)
     model_fn = model_fns.make_model_fn(CONFIG, make_v1_head(False), options)
     model_fn = convert(model_fn, configuration.load(value))
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         tf.set_random_seed(3)
         tf.train.create_global_step()
         batch = {k: tf.constant(v, tf.int32) for k, v in BATCH.items()}
-        return graph, model_fn(batch, None, TRAIN, {})
+        spec = model_fn(batch, None, TRAIN, {})
+        return needed_by(spec.train_op), spec
 
 
 class TestModel:
@@ -134,7 +140,7 @@ class TestModel:
     def test_matrix_products_are_bfloat16(self, value, options):
         """ "1" converts those of the encoder, the other lists those of the head as well."""
         scope = IN_ENCODER if value == "1" else re.compile("")
-        operations = build(value, **options)[0].get_operations()
+        operations, _ = build(value, **options)
         products = [o for o in operations if o.type in PRODUCTS and scope.match(o.name)]
         assert {o.get_attr("T") for o in products} == {tf.bfloat16}
         # Six dense layers, two products of attention, and one dense layer before them; one product
@@ -142,11 +148,11 @@ class TestModel:
         assert sum(bool(IN_ENCODER.match(o.name)) for o in products) == 3 * (8 + 1)
 
     def test_precise_operations_stay_float32(self):
-        graph, spec = build("1")
+        operations, spec = build("1")
         assert spec.loss.dtype == tf.float32
         precise = [
             op
-            for op in graph.get_operations()
+            for op in operations
             if op.type in ("SparseSoftmaxCrossEntropyWithLogits", "L2Loss", "Mean", "BiasAddGrad")
             or "LayerNorm" in op.name
             and op.type in ("Sub", "Square", "Rsqrt")
@@ -158,25 +164,23 @@ class TestModel:
         assert tf.bfloat16 not in types and tf.float32 in types
 
     def test_the_model_sees_what_the_graph_already_has(self):
-        """The model may use an operation or depend on it. A new variable is the same object in
-        every collection and where it is carried."""
+        """The model may use an operation or depend on it. Variables are those of the model."""
 
         def model_fn(features, labels, mode, params):
             with tf.control_dependencies([tf.get_default_graph().get_operation_by_name("count")]):
                 y = tf.matmul(features, features)
             new = tf.get_variable("new", [])
-            carrier = estimators.GraphParts({"variables": [new]})
+            carrier = estimators.GraphParts({"variables": [new], "product": y})
             return estimators.EstimatorSpec(mode, {"y": y * new}, training_hooks=[carrier])
 
         with tf.Graph().as_default(), tf.Session() as session:
             counter = tf.get_variable("counter", initializer=0.0)
-            tf.add_to_collection("mine", tf.group(counter.assign_add(1.0), name="count"))
-            tf.add_to_collection("mine", "text")
+            tf.group(counter.assign_add(1.0), name="count")
             x = tf.matmul(tf.eye(2), tf.eye(2))
             spec = convert(model_fn, configuration.load("basic"))(x, None, PREDICT, {})
             session.run(tf.global_variables_initializer())
             session.run(spec.predictions)
-            assert session.run(counter) == 1 and tf.get_collection("mine")[1:] == ["text"]
-            variables, trained = tf.global_variables(), tf.trainable_variables()
-            (carried,) = estimators.graph_parts(spec)["variables"]
-            assert variables[0] is trained[0] is counter and variables[1] is trained[1] is carried
+            assert session.run(counter) == 1
+            carried = estimators.graph_parts(spec)
+            assert carried["variables"][0] is tf.global_variables()[1]
+            np.testing.assert_array_equal(session.run(carried["product"]), np.eye(2))
