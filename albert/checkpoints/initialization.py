@@ -178,18 +178,12 @@ def compare_with_checkpoint(
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     names = [name for name in needed if not new_head or name.startswith(_ENCODER)]
     sources = _sources(names, shapes, num_groups)
-    if not sources:
-        raise UserError(
-            f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
-            f"{next(iter(needed))}, for example; the checkpoint has {min(shapes, default='none')}, "
-            "for example"
-        )
-    layers = [name for name in needed if name.startswith(_LAYERS)]
-    if layers and not sources.keys() & layers:
+    layers = [name for name in needed if name.startswith(_LAYERS)] or [*needed]
+    if not sources.keys() & layers:
         kind = (text for part, text in _OTHERS.items() if any(part in name for name in shapes))
         raise UserError(
-            f"{checkpoint}: none of its {len(shapes)} variables is part of a layer of the encoder, "
-            f"which needs {layers[0]}, for example; "
+            f"{checkpoint}: none of its {len(shapes)} variables fits a layer of the model, which "
+            f"needs {layers[0]}, for example; "
             + next(kind, f"the checkpoint has {max(shapes)}, for example; {_CONFIG}")
         )
     differ, heads = {}, set[str]()
@@ -211,9 +205,16 @@ def compare_with_checkpoint(
             )
         )
     other = heads and "other shapes: " + ", ".join(differ[name] for name in sorted(heads))
-    head = {n: s for n, s in sources.items() if not n.startswith(_ENCODER) and n not in heads}
-    head = {name: s for name, s in head.items() if [*needed[name]][:1] == [len(labels)]}
-    rows, note = _compare_labels(checkpoint, labels, new_head) if head else ([], "")
+    head = {
+        name: source
+        for name, source in sources.items()
+        if not name.startswith(_ENCODER) and [*needed[name]][:1] == [len(labels)]
+        if name not in heads
+    }
+    theirs = ModelFolder.from_checkpoint(checkpoint).known.get("labels") if head else None
+    rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
+    if rows is None and new_head is False:
+        raise UserError(f"{checkpoint}: its head has {note}; a training needs --new_head")
     if rows is None:
         rows, heads, other = [], heads | {*head}, note
     if other:
@@ -229,17 +230,6 @@ def compare_with_checkpoint(
         sorted_by_name=values,
         about_head=note,
     )
-
-
-def _compare_labels(
-    checkpoint: str, labels: Labels, new_head: bool | None
-) -> tuple[list[int] | None, str]:
-    """Returns the result of `rows_by_name`; no rows if the model's labels are not known."""
-    theirs = ModelFolder.from_checkpoint(checkpoint).known.get("labels")
-    rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
-    if rows is None and new_head is False:
-        raise UserError(f"{checkpoint}: its head has {note}; a training needs --new_head")
-    return rows, note
 
 
 def optimizer_variables(names: Iterable[str]) -> set[str]:

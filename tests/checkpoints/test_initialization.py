@@ -202,7 +202,7 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
 @pytest.mark.parametrize(
     ("stored", "expected", "parts"),
     [
-        ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "bert/x"]),
+        ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "resnet/conv"]),
         ({"bert/w": [3, 2], "head": [2]}, MODEL, ["bert/w", "[3, 2]", "[2, 3]"]),
         ({WORDS: [3, 2], "bert/block/w": [2]}, ALBERT, ["none of its 2", "has bert/embeddings"]),
         ({WORDS: [3, 2], "bert/encoder/layer_shared/w": [2]}, ALBERT, ["albert_base_zh"]),
