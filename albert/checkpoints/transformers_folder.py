@@ -135,12 +135,9 @@ class TransformersFolder:
         tensors = {}
         for path in self._files:
             with _reading(path) as file:
-                if (step := (file.metadata() or {}).get(STEP)) is not None:
-                    if not re.fullmatch("[0-9]{1,18}", step):
-                        raise UserError(
-                            f"{path}: {STEP} {step!r:.80} in its metadata must be a whole number "
-                            "of 18 digits at most"
-                        )
+                # The metadata of other programs may have anything under this name.
+                step = (file.metadata() or {}).get(STEP, "")
+                if re.fullmatch("[0-9]{1,18}", step):
                     self._step = np.int64(step)
                 for name in file.keys():  # noqa: SIM118  It is not a dictionary.
                     tensor = file.get_slice(name)
