@@ -41,6 +41,7 @@ _BASIC = {
 # Prefixes of the op types of Habana's bridge and of Horovod, which a list may name without these
 # libraries being loaded, and of TensorFlow's internal op types.
 _UNCHECKED = ("Habana", "Hpu", "PyramidRoiAlign", "Horovod", "_")
+_warn_once = functools.cache(tf.logging.warning)
 
 
 class NodePattern(NamedTuple):
@@ -92,7 +93,10 @@ def chosen(precision: str | None = None, shipped: str = SHIPPED) -> PrecisionCon
     if precision in ("bfloat16", "float16") and not names_list:
         value = "1"
     elif DEPRECATED_VARIABLE in os.environ:
-        _warn_of_deprecated()
+        _warn_once(
+            f"{DEPRECATED_VARIABLE} is deprecated and has no effect; set {VARIABLE}=1, or to the "
+            "path of a JSON file"
+        )
     config = load(value, shipped)
     if config and precision == "float16":
         return in_encoder(config)._replace(dtype=tf.float16)
@@ -104,16 +108,6 @@ def in_encoder(config: PrecisionConfig) -> PrecisionConfig:
     pattern = NodePattern(re.compile(_NOT_IN_ENCODER), "")
     kept = (*config.non_convertible_exceptions, pattern)
     return config._replace(non_convertible_exceptions=kept)
-
-
-@functools.cache
-def _warn_of_deprecated() -> None:
-    """Warns the first time."""
-    tf.logging.warning(
-        "%s is deprecated and has no effect; set %s=1, or to the path of a JSON file",
-        DEPRECATED_VARIABLE,
-        VARIABLE,
-    )
 
 
 @functools.cache

@@ -88,27 +88,13 @@ def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
 
 def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) -> list[bool]:
     """Returns for each tensor of inputs or outputs whether one of the attributes is its type."""
-    return [arg.type_attr in attributes for arg in args for _ in range(count_of(arg, node))]
-
-
-def count_of(arg: Any, node: tf.NodeDef) -> int:
-    """Returns the number of tensors of an input or output."""
-    if arg.number_attr:
-        return node.attr[arg.number_attr].i
-    if arg.type_list_attr:
-        return len(node.attr[arg.type_list_attr].list.type)
-    return 1
-
-
-def allowed_attributes(node: tf.NodeDef, op_def: Any, dtype: tf.DType) -> tuple[str, ...]:
-    """Returns the float32 type attributes of a node that its op type allows to be `dtype`."""
-    number = dtype.as_datatype_enum
-    allowed = {
-        attr.name: attr.allowed_values.list.type or [number]
-        for attr in op_def.attr
-        if attr.type == "type"
-    }
-    return tuple(n for n in float32_attributes(node, op_def) if number in allowed[n])
+    typed = []
+    for arg in args:
+        count = node.attr[arg.number_attr].i if arg.number_attr else 1
+        if arg.type_list_attr:
+            count = len(node.attr[arg.type_list_attr].list.type)
+        typed += [arg.type_attr in attributes] * count
+    return typed
 
 
 def convertible_attributes(
@@ -118,13 +104,19 @@ def convertible_attributes(
 
     On the "cpu" or "gpu", TensorFlow must have a kernel for them; it does not know those of "hpu".
     """
-    names = allowed_attributes(node, op_def, dtype)
+    number = dtype.as_datatype_enum
+    allowed = {
+        attr.name: attr.allowed_values.list.type or [number]
+        for attr in op_def.attr
+        if attr.type == "type"
+    }
+    names = tuple(n for n in float32_attributes(node, op_def) if number in allowed[n])
     if not names or device == "hpu":
         return names
     values = {name: [*value.list.type] or [value.type] for name, value in node.attr.items()}
-    values |= dict.fromkeys(names, [dtype.as_datatype_enum])
-    for allowed in _kernels_of(node.op, device):
-        if all(types.issuperset(values[name]) for name, types in allowed.items()):
+    values |= dict.fromkeys(names, [number])
+    for limits in _kernels_of(node.op, device):
+        if all(types.issuperset(values[name]) for name, types in limits.items()):
             return names
     return ()
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -78,37 +78,30 @@ class ConversionPlan(NamedTuple):
     results: dict[str, str]
     converted: dict[str, tuple[str, ...]]
 
-    def counts(self) -> dict[tuple[str, str], int]:
-        """Counts the nodes by rule and op type, converted ones first."""
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the numbers of nodes by rule and op type, converted ones first, and of casts."""
         counts = collections.Counter((d.rule, d.op) for d in self.decisions)
-        return dict(sorted(counts.items(), key=lambda item: (_RULES.index(item[0][0]), item[0][1])))
-
-    def cast_counts(self) -> dict[str, int]:
-        """Counts the casts by the type that they cast to."""
-        return collections.Counter(cast.dtype.name for cast in self.casts)
-
-    def as_dict(self) -> dict:
-        """Returns the counts as JSON values."""
-        operations = [
-            {"rule": rule, "op": op, "nodes": nodes} for (rule, op), nodes in self.counts().items()
-        ]
-        return {"config": self.source, "operations": operations, "casts": dict(self.cast_counts())}
+        order = sorted(counts, key=lambda key: (_RULES.index(key[0]), key[1]))
+        operations = [{"rule": rule, "op": op, "nodes": counts[rule, op]} for rule, op in order]
+        casts = collections.Counter(cast.dtype.name for cast in self.casts)
+        return {"config": self.source, "operations": operations, "casts": dict(casts)}
 
     def summary(self) -> str:
         """Returns a line with the numbers of converted nodes and casts, and ops without kernel."""
         converted = sum(decision.is_converted for decision in self.decisions)
-        casts, name = self.cast_counts(), self.dtype.name
+        casts, name = self.as_dict()["casts"], self.dtype.name
         without = sorted({d.op for d in self.decisions if d.rule == NO_KERNEL})
         missing = f"; no {name} kernel here: {', '.join(without)}" if without else ""
         return (
             f"{name} by {self.source}: {converted} of {len(self.decisions)} float32 operations, "
-            f"{casts[name]} casts to {name}, {casts['float32']} back{missing}"
+            f"{casts.get(name, 0)} casts to {name}, {casts.get('float32', 0)} back{missing}"
         )
 
     def table(self) -> list[str]:
         """Returns a human-readable table: a line for each rule and op type, then the casts."""
-        rows = [("rule", "op", "nodes"), *((*key, n) for key, n in self.counts().items())]
-        rows += [("border", f"cast to {name}", n) for name, n in self.cast_counts().items()]
+        report = self.as_dict()
+        rows = [("rule", "op", "nodes"), *(one.values() for one in report["operations"])]
+        rows += [("border", f"cast to {name}", n) for name, n in report["casts"].items()]
         return [f"{rule:<26}{op:<38}{nodes:>6}" for rule, op, nodes in rows]
 
 
@@ -142,11 +135,9 @@ def plan(
         if not op_def or name in others or not graph_defs.float32_attributes(node, op_def):
             continue
         own_rules[name] = rule = _own_rule(name, node.op, config)
-        # Whether a neighbor could be converted depends only on its op, not on its kernels.
-        if rule in _CONVERTING:
-            attributes[name] = graph_defs.convertible_attributes(node, op_def, config.dtype, device)
-        else:
-            attributes[name] = graph_defs.allowed_attributes(node, op_def, config.dtype)
+        # Whether another neighbor could be converted depends only on its op, not on its kernels.
+        where = device if rule in _CONVERTING else "hpu"
+        attributes[name] = graph_defs.convertible_attributes(node, op_def, config.dtype, where)
     rules = _decide(nodes, attributes, own_rules)
     decisions = [Decision(name, nodes.by_name[name].op, rule) for name, rule in rules.items()]
     converted = {name: attributes[name] for name, rule in rules.items() if rule in _CONVERTING}

@@ -157,8 +157,9 @@ def test_the_report_counts_operations_and_casts():
     graph_def = chain("product same exp").as_graph_def()
     planned = plan(graph_def, configuration.from_dict(LISTS, "lists.json"))
     expected = [(ALLOWED, "MatMul"), (CONDITIONAL, "Identity"), (NOT_LISTED, "Exp")]
-    assert planned.counts() == dict.fromkeys(expected, 1)
-    assert planned.as_dict()["casts"] == {"bfloat16": 1, "float32": 1}
+    operations = [{"rule": rule, "op": op, "nodes": 1} for rule, op in expected]
+    casts = {"bfloat16": 1, "float32": 1}
+    assert planned.as_dict() == {"config": "lists.json", "operations": operations, "casts": casts}
     assert planned.summary() == (
         "bfloat16 by lists.json: 2 of 3 float32 operations, 1 casts to bfloat16, 1 back"
     )
