@@ -158,7 +158,12 @@ def all_reduce_mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None)
     results = []
     with tf.name_scope("mean_over_workers"):
         for number, group in enumerate(fusion_buckets(tensors)):
-            results += _all_reduce_bucket(group, dtype, f"{name}_{number}")
+            vector = flatten_and_concat(group)
+            sent = tf.cast(vector, dtype or vector.dtype)
+            mean = _horovod.allreduce(sent, op=_horovod.Average, name=f"{name}_{number}")
+            sizes = [tensor.shape.num_elements() for tensor in group]
+            parts = tf.split(tf.cast(mean, vector.dtype), sizes)
+            results += [tf.reshape(p, t.shape) for p, t in zip(parts, group, strict=True)]
     return results
 
 
@@ -184,8 +189,7 @@ def reduce_scatter_mean(
         length = sum(tensor.shape.num_elements() for tensor in tensors)
         shard = -(-length // size())
         vector = flatten_and_concat(tensors, shard * size())
-        if dtype:
-            vector = tf.cast(vector, dtype)
+        vector = tf.cast(vector, dtype or vector.dtype)
         most = _VECTOR_BYTES // (vector.dtype.size * size())
         widths = [min(most, shard - start) for start in range(0, shard, most)]
         parts = tf.split(tf.reshape(vector, [size(), shard]), widths, axis=1)
@@ -216,19 +220,6 @@ def all_gather(shard: tf.Tensor, name: str) -> tf.Tensor:
 def broadcast(tensor: tf.Tensor, name: str) -> tf.Tensor:
     """Broadcasts rank 0's value of a tensor."""
     return _horovod.broadcast(tensor, 0, name=name)
-
-
-def _all_reduce_bucket(
-    tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
-) -> list[tf.Tensor]:
-    """Returns the means of tensors over the workers, sent as one vector."""
-    sizes = [tensor.shape.num_elements() for tensor in tensors]
-    vector = flatten_and_concat(tensors)
-    if dtype:
-        vector = tf.cast(vector, dtype)
-    vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), tensors[0].dtype)
-    parts = tf.split(vector, sizes)
-    return [tf.reshape(part, t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 
 def fusion_buckets(

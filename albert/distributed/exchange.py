@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,9 @@ def gather_arrays(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np
     """
     if collectives.size() == 1:
         return [list(arrays)]
-    counts, lengths, values = (
-        _run(functools.partial(collectives.all_gather, name=name), array)
-        for name, array in (
-            ("gathered_count", np.array([len(arrays)], np.int64)),
-            ("gathered_lengths", np.array([len(a) for a in arrays], np.int64)),
-            ("gathered_values", np.concatenate([np.zeros(0, dtype), *arrays])),
-        )
-    )
+    counts = _gather("gathered_count", np.array([len(arrays)], np.int64))
+    lengths = _gather("gathered_lengths", np.array([len(a) for a in arrays], np.int64))
+    values = _gather("gathered_values", np.concatenate([np.zeros(0, dtype), *arrays]))
     all_arrays = iter(np.split(values, np.cumsum(lengths)[:-1]))
     return [[next(all_arrays) for _ in range(count)] for count in counts]
 
@@ -61,10 +55,10 @@ def check_equal_on_all_workers(facts: Mapping[str, Any]) -> None:
                 )
 
 
-def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:
-    """Returns the result of a collective operation on an array, computed on the CPU."""
+def _gather(name: str, array: np.ndarray) -> np.ndarray:
+    """Returns the concatenated arrays of all workers, sent from the CPU."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         placeholder = tf.placeholder(array.dtype, [None])
-        result = collective(placeholder)
+        result = collectives.all_gather(placeholder, name)
         with tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
             return session.run(result, {placeholder: array})
