@@ -44,7 +44,7 @@ from albert.model.layers import (  # noqa: F401  The reference has all of them h
     split_heads,
 )
 from albert.model.recompute import Recomputation
-from albert.model.token_rows import PaddedRows, TokenRows, UnpaddedRows
+from albert.model.token_rows import PaddedRows, UnpaddedRows
 
 
 class Packing(NamedTuple):
@@ -306,7 +306,7 @@ def _encode(
     config, width = building.config, embeddings.shape[-1]
     scope = tf.get_variable_scope().name
     num_heads, packing = config.num_attention_heads, building.packing
-    tokens: TokenRows
+    tokens: PaddedRows
     if building.remove_padding:
         tokens = UnpaddedRows(input_mask, num_heads)
     else:
@@ -346,7 +346,7 @@ def _encode(
 
 def _block(
     state: tf.Tensor,
-    tokens: TokenRows,
+    tokens: PaddedRows,
     building: _BuildOptions,
     site: str,
     positions: tf.Tensor | None,

@@ -10,7 +10,6 @@ a head.
 
 from __future__ import annotations
 
-import abc
 import functools
 import itertools
 
@@ -27,33 +26,8 @@ _FEW, _FEW_ROWS = 256, 16
 _GROUPS = 4
 
 
-class TokenRows(abc.ABC):
-    """A mapping between the tokens of a batch and the rows of a matrix."""
-
-    @abc.abstractmethod
-    def rows(self, sequences: tf.Tensor) -> tf.Tensor:
-        """Converts sequences [B, S, W] to rows [M, W]."""
-
-    @abc.abstractmethod
-    def sequences(self, rows: tf.Tensor) -> tf.Tensor:
-        """Converts rows [M, W] to sequences [B, S, W], with 0 at positions without a row."""
-
-    @abc.abstractmethod
-    def gather_at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the rows, of [M, W], at int32 [B, P] or [1, P] positions, as [B * P, W]."""
-
-    @abc.abstractmethod
-    def self_attention(
-        self, projections: tuple[tf.Tensor, tf.Tensor, tf.Tensor], dropout_prob: float, site: str
-    ) -> tf.Tensor:
-        """Returns each token's attention context within its sequence: [M, N * D].
-
-        `projections` are query, key and value, [M, N * D] each; `site` names the dropout.
-        """
-
-
-class PaddedRows(TokenRows):
-    """A layout with one row per position."""
+class PaddedRows:
+    """A mapping between the tokens of a batch and the rows of a matrix: one row per position."""
 
     def __init__(
         self, input_mask: tf.Tensor, num_heads: int, sequence_ids: tf.Tensor | None = None
@@ -71,15 +45,24 @@ class PaddedRows(TokenRows):
             self._bias = layers.block_diagonal_bias(sequence_ids)
 
     def rows(self, sequences: tf.Tensor) -> tf.Tensor:
+        """Converts sequences [B, S, W] to rows [M, W]."""
         return tf.reshape(sequences, [-1, sequences.shape[-1]])
 
     def sequences(self, rows: tf.Tensor) -> tf.Tensor:
+        """Converts rows [M, W] to sequences [B, S, W], with 0 at positions without a row."""
         return tf.reshape(rows, [*self._shape, rows.shape[-1]])
 
     def gather_at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the rows, of [M, W], at int32 [B, P] or [1, P] positions, as [B * P, W]."""
         return tf.gather(rows, _flat(positions, self._shape))
 
-    def self_attention(self, projections, dropout_prob, site):
+    def self_attention(
+        self, projections: tuple[tf.Tensor, tf.Tensor, tf.Tensor], dropout_prob: float, site: str
+    ) -> tf.Tensor:
+        """Returns each token's attention context within its sequence: [M, N * D].
+
+        `projections` are query, key and value, [M, N * D] each; `site` names the dropout.
+        """
         query, key, value = (
             layers.split_heads(x, self._shape, self._num_heads) for x in projections
         )
@@ -87,7 +70,7 @@ class PaddedRows(TokenRows):
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, projections[0].shape[-1]])
 
 
-class UnpaddedRows(TokenRows):
+class UnpaddedRows(PaddedRows):
     """A layout with one row per real token, in the order of the sequences, followed by idle rows.
 
     Attention processes groups of sequences, padded to one length per group. Padding in a group
