@@ -1,8 +1,8 @@
 """Tells what is done with each key in a folder of `transformers` or sentence-transformers.
 
-`FILES` has a row for each key that can change a result: the values that this project computes, and
-an error for others. Keys without effect here, such as those of decoding, are only listed. Any other
-key is named in a warning.
+`FILES` has a row for each known key: the values that this project computes; others are an error.
+Keys without effect here, such as those of decoding, may have any value. Any other key is named in a
+warning.
 """
 
 from __future__ import annotations
@@ -93,10 +93,25 @@ _SPECIAL_ROWS = {
     "additional_special_tokens": _TOKENS,
 }
 _NORMALIZATION = _rows("do_lower_case strip_accents keep_accents tokenize_chinese_chars", _TRUTH)
-# Keys of which any value is right, or which are checked where they are used.
+# Keys of which any value is right, which are checked where they are used, or which change nothing
+# here: parts of other models, decoding, training, and how files were made.
 _ANY = Row("", lambda value: True)
+_OF_OTHERS = "_name_or_path transformers_version torch_dtype dtype use_cache classifier_dropout \
+classifier_dropout_prob pad_token_id bos_token_id eos_token_id sep_token_id cls_token_id \
+mask_token_id decoder_start_token_id gradient_checkpointing directionality pooler_fc_size \
+pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type \
+net_structure_type down_scale_factor gap_size num_memory_blocks layers_to_keep output_past \
+output_attentions output_hidden_states return_dict torchscript use_bfloat16 tie_word_embeddings \
+chunk_size_feed_forward finetuning_task language name _commit_hash _attn_implementation \
+attn_implementation _attn_implementation_autoset tf_legacy_loss prefix max_length min_length \
+do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p \
+typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size \
+bad_words_ids num_return_sequences output_scores return_dict_in_generate forced_bos_token_id \
+forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens \
+begin_suppress_tokens cross_attention_hidden_size tie_encoder_decoder sentence_transformers"
 FILES: dict[str, dict[str, Row]] = {
     CONFIG: {
+        **_rows(_OF_OTHERS, _ANY),
         **_rows("vocab_size hidden_size num_hidden_layers num_attention_heads", _ANY),
         **_rows("embedding_size num_hidden_groups inner_group_num intermediate_size", _ANY),
         **_rows("max_position_embeddings type_vocab_size model_type hidden_act", _ANY),
@@ -130,6 +145,10 @@ FILES: dict[str, dict[str, Row]] = {
         ),
         **_rows("auto_map sp_model_kwargs word_tokenizer_type subword_tokenizer_type", _NONE),
         **_rows("do_word_tokenize mecab_kwargs sudachi_kwargs jumanpp_kwargs", _NONE),
+        **_rows("name_or_path special_tokens_map_file tokenizer_file vocab_file max_length", _ANY),
+        **_rows("clean_up_tokenization_spaces clean_text truncation_strategy truncation", _ANY),
+        **_rows("padding use_fast legacy pad_to_multiple_of pad_token_type_id backend", _ANY),
+        **_rows("stride is_local max_len init_inputs processor_class", _ANY),
     },
     SPECIAL_TOKENS: _SPECIAL_ROWS,
     # `tokenizer_json.py` computes or refuses what these objects say.
@@ -137,6 +156,7 @@ FILES: dict[str, dict[str, Row]] = {
         **_rows("normalizer pre_tokenizer post_processor model", Row("an object", _OBJECT)),
         "added_tokens": _TOKENS,
         **_rows("truncation padding", _RIGHT),
+        **_rows("version decoder", _ANY),
     },
     ADDED_TOKENS: {},
     LENGTH: {
@@ -154,10 +174,11 @@ FILES: dict[str, dict[str, Row]] = {
         "default_prompt_name": _TEXT,
         "model_type": _only("SentenceTransformer"),
         "truncate_dim": _NONE,
+        **_rows("__version__ similarity_fn_name", _ANY),
     },
     POOLING: {
         "include_prompt": _TRUTH,
-        "pooling_mode": _ANY,
+        **_rows("pooling_mode word_embedding_dimension embedding_dimension", _ANY),
         **_rows("pooling_mode_cls_token pooling_mode_mean_tokens", _TRUTH),
         **_rows("pooling_mode_max_tokens pooling_mode_mean_sqrt_len_tokens", _TRUTH),
         **_rows("pooling_mode_weightedmean_tokens pooling_mode_lasttoken", _TRUTH),
@@ -173,30 +194,6 @@ FILES: dict[str, dict[str, Row]] = {
         **_rows("multi_label mask_padding_in_loss", _TRUTH),
         **_rows("tokenizer_rules long_texts", _TEXT),
     },
-}
-# Keys that change nothing here: parts of other models, decoding, training, and how files were made.
-_WITHOUT_EFFECT = {
-    CONFIG: "_name_or_path transformers_version torch_dtype dtype use_cache classifier_dropout \
-classifier_dropout_prob pad_token_id bos_token_id eos_token_id sep_token_id cls_token_id \
-mask_token_id decoder_start_token_id gradient_checkpointing directionality pooler_fc_size \
-pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type \
-net_structure_type down_scale_factor gap_size num_memory_blocks layers_to_keep output_past \
-output_attentions output_hidden_states return_dict torchscript use_bfloat16 tie_word_embeddings \
-chunk_size_feed_forward finetuning_task language name _commit_hash _attn_implementation \
-attn_implementation _attn_implementation_autoset tf_legacy_loss prefix max_length min_length \
-do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p \
-typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size \
-bad_words_ids num_return_sequences output_scores return_dict_in_generate forced_bos_token_id \
-forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens \
-begin_suppress_tokens cross_attention_hidden_size tie_encoder_decoder sentence_transformers",
-    TOKENIZER: "name_or_path special_tokens_map_file tokenizer_file vocab_file max_length stride \
-clean_up_tokenization_spaces clean_text truncation_strategy truncation padding use_fast legacy \
-pad_to_multiple_of pad_token_type_id backend is_local max_len init_inputs processor_class",
-    SPECIAL_TOKENS: "",
-    TOKENIZER_JSON: "version decoder",
-    LENGTH: "",
-    PROMPTS: "__version__ similarity_fn_name",
-    POOLING: "word_embedding_dimension embedding_dimension",
 }
 
 
@@ -225,8 +222,7 @@ def checked(values: Mapping[str, Any], name: str, path: str) -> dict[str, Any]:
                 f"{path}: unsupported {key} {given[key]!r:.80}; supported: {row.needed}"
                 + ", because this project would compute something else" * (not is_own)
             )
-    known = {*rows, *_WITHOUT_EFFECT.get(name, "").split()}
-    if not is_own and (unknown := ", ".join(sorted(given.keys() - known))):
+    if not is_own and (unknown := ", ".join(sorted(given.keys() - rows.keys()))):
         _warn_once(f"{path} has {unknown}, which this project does not know and ignores")
     return given
 
