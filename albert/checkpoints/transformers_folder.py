@@ -12,7 +12,7 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -127,8 +127,6 @@ class TransformersFolder:
         if names.WITHOUT_POOLER & {*self.parts}:
             self._shapes |= self._unused
         self._shapes |= {} if self._step is None else {STEP: []}
-        # Kept here, because a graph keeps only weak references to them.
-        self._getters: dict[str, Callable[[], np.ndarray]] = {}
 
     def _find(self) -> dict[str, _Tensor]:
         """Returns every tensor by its current name in a model with a head."""
@@ -205,7 +203,7 @@ class TransformersFolder:
 
     def initialize(self, variable: tf.Variable, name: str) -> None:
         """Initializes a graph's variable as the session begins, like `init_from_checkpoint`."""
-        getter = self._getters.setdefault(name, functools.partial(self.get_tensor, name))
+        getter = functools.partial(self.get_tensor, name)
         with tf.device("/cpu:0"):
             value = tf.numpy_function(getter, [], variable.dtype.base_dtype)
         value.set_shape(variable.shape)
