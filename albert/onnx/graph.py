@@ -21,7 +21,7 @@ from albert.model.config import BertConfig, EncoderConfig
 OPSET = 20
 # The names of `transformers` and Optimum; int64 [B, S].
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32
+FLOAT = TensorProto.FLOAT
 EPSILON = 1e-12
 # Of a protocol buffer, less what the nodes may take.
 MOST_BYTES = 2**31 - 2**20
