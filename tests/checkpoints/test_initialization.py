@@ -236,52 +236,44 @@ def test_another_type_is_an_error(tmp_path):
 BIAS = "bert/pooler/dense/bias"
 
 
-def spoil(arrays: dict[str, np.ndarray], words: str, bias: str) -> None:
-    arrays[words][0, :3] = np.nan, np.inf, -np.inf
-    arrays[bias][0] = np.nan
-
-
 def fails(folder, expected: str = f"3 of 600 in {WORDS}, 1 of 24 in {BIAS}; take another"):
     return pytest.raises(UserError, match=f"^{folder}[^ ]* has .* not finite .*: {expected}")
 
 
-def test_a_model_refuses_weights_that_are_not_finite(tmp_path):
-    spoilt = tmp_path / "spoilt"
-    make_checkpoint(spoilt, "albert", "")
-    prefix = str(spoilt / "model.ckpt")
-    arrays = arrays_of(spoilt / "model.ckpt")
-    spoil(arrays, WORDS, BIAS)
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    """In a checkpoint, and in a folder of transformers."""
+    original, there = (str(tmp_path / name) for name in ("from", "there"))
+    prefix = f"{original}/model.ckpt"
+    make_checkpoint(tmp_path / "from", "albert", "")
+    to_transformers(original, there, ConvertSettings())
+    arrays, tensors = arrays_of(pathlib.Path(prefix)), load_file(f"{there}/model.safetensors")
+    for found, words, bias in (
+        (arrays, WORDS, BIAS),
+        (tensors, "embeddings.word_embeddings.weight", "pooler.bias"),
+    ):
+        found[words][0, :3] = np.nan, np.inf, -np.inf
+        found[bias][0] = np.nan
     write_checkpoint(prefix, arrays)
-    with tf.Graph().as_default():
+    save_file(tensors, f"{there}/model.safetensors")
+    with tf.Graph().as_default(), tf.Session() as session:
         variables = [tf.get_variable(WORDS, [50, 12]), tf.get_variable(BIAS, [24])]
         # Variables that the model does not take do no harm.
         others = [tf.get_variable("bert/pooler/dense/kernel", [24, 24])]
         for check in (
-            lambda first, second: check_fits(first, load_checkpoint(first), second),
-            lambda first, second: modeling.initialize_from_checkpoint(second, first),
+            lambda path, some: check_fits(path, load_checkpoint(path), some),
+            lambda path, some: modeling.initialize_from_checkpoint(some, path),
         ):
             check(prefix, others)
-            with fails(spoilt):
+            with fails(original):
                 check(prefix, variables)
-    with fails(spoilt):
-        to_transformers(str(spoilt), str(tmp_path / "to"), ConvertSettings())
-    assert list(tmp_path.iterdir()) == [spoilt]
-
-
-def test_a_transformers_folder_with_such_weights_is_refused(tmp_path):
-    make_checkpoint(tmp_path / "from", "albert", "")
-    there = tmp_path / "there"
-    to_transformers(str(tmp_path / "from"), str(there), ConvertSettings())
-    tensors = load_file(there / "model.safetensors")
-    spoil(tensors, "embeddings.word_embeddings.weight", "pooler.bias")
-    save_file(tensors, there / "model.safetensors")
+        # Prediction with --init_checkpoint and an export read a folder this way.
+        with fails(there):
+            restore(session, None, variables, there)
+    with fails(original):
+        to_transformers(original, str(tmp_path / "to"), ConvertSettings())
     with fails(there):
-        from_transformers(str(there), str(tmp_path / "to"))
-    assert not (tmp_path / "to").exists()
-    # Prediction with --init_checkpoint and an export read it this way.
-    with fails(there), tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable(WORDS, [50, 12]), tf.get_variable(BIAS, [24])]
-        restore(session, None, variables, str(there))
+        from_transformers(there, str(tmp_path / "to"))
+    assert {path.name for path in tmp_path.iterdir()} == {"from", "there"}
 
 
 def test_no_answers_from_outputs_that_are_not_finite(random_model):
