@@ -16,7 +16,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,10 +90,25 @@ def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
     """Writes a checkpoint; raises a `UserError` for values that are not finite, or an `OSError`."""
     dtypes = folder.get_variable_to_dtype_map()
     check_finite(folder.path, folder, dtypes)
-    with tf.Graph().as_default(), tf.Session() as session:
+    try:
+        write_values(prefix, dtypes, folder.get_tensor)
+    except tf.errors.OpError as e:
+        # TensorFlow's message has "FILE; REASON" among lines about the operation's origin.
+        reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
+        if not reason:
+            raise
+        raise OSError(errno.EIO, reason[1]) from e
+
+
+def write_values(
+    prefix: str, dtypes: Mapping[str, tf.DType], get: Callable[[str], np.ndarray]
+) -> None:
+    """Writes a checkpoint of variables by name, whose values `get` returns."""
+    config = tf.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
         # Values that the graph reads are in memory once; fed values would be there twice.
         values = [
-            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
+            tf.numpy_function(functools.partial(get, name), [], dtype)
             for name, dtype in dtypes.items()
         ]
         save = tf.raw_ops.SaveV2(
@@ -102,14 +117,7 @@ def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
             shape_and_slices=[""] * len(dtypes),
             tensors=values,
         )
-        try:
-            session.run(save)
-        except tf.errors.OpError as e:
-            # TensorFlow's message has "FILE; REASON" among lines about the operation's origin.
-            reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
-            if not reason:
-                raise
-            raise OSError(errno.EIO, reason[1]) from e
+        session.run(save)
 
 
 def _check_whole(prefix: str) -> None:

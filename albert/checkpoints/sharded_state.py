@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import load_checkpoint, restoring
+from albert.checkpoints.checkpoint_files import load_checkpoint, restoring, write_values
 from albert.distributed import collectives, exchange
 
 # Bytes to gather at once, because workers wait for each other each time. A single vector may be
@@ -43,60 +43,6 @@ def whole_bytes(shares: Sequence[StateShard]) -> int:
     )
 
 
-class _Vectors:
-    """Operations that gather or restore some shards on all workers at once."""
-
-    def __init__(self, first: int, shares: Sequence[StateShard]):
-        """Builds the operations; `first` is the index of the first shard among all."""
-        self.contents = [content for share in shares for content in share.contents]
-        self._prefix = tf.placeholder(tf.string, [])
-        self._wholes, tensors, self._sources, restored = [], [], [], []
-        for number, (share, contents) in enumerate(shares, first):
-            # On the CPU, so that the checkpoint's values take no accelerator memory.
-            value = share.read_value()
-            with tf.device("/cpu:0"):
-                length = share.shape[0] * collectives.size()
-                whole = collectives.all_gather(value, f"state_{number}/saved")
-                sizes = [math.prod(shape) for _, shape in contents]
-                parts = tf.split(whole, [*sizes, length - sum(sizes)])
-                source = tf.placeholder(share.dtype, [length])
-                sent = collectives.broadcast(source, f"state_{number}/restored")
-                own = tf.split(sent, collectives.size())[collectives.rank()]
-            tensors += [tf.reshape(p, s) for p, (_, s) in zip(parts, contents, strict=False)]
-            self._wholes.append(whole.op)
-            self._sources.append((source, contents))
-            restored.append(share.assign(own))
-        names = [name for name, _ in self.contents]
-        with tf.device("/cpu:0"):
-            self._write = tf.raw_ops.SaveV2(
-                prefix=self._prefix,
-                tensor_names=names,
-                shape_and_slices=[""] * len(names),
-                tensors=tensors,
-            )
-        self._restore = tf.group(*restored)
-
-    def gather(self, session: tf.Session, prefix: str | None) -> None:
-        """Gathers the values; writes them as a checkpoint unless `prefix` is None."""
-        if prefix is None:
-            session.run(self._wholes)
-        else:
-            session.run(self._write, {self._prefix: prefix})
-
-    def read(self, session: tf.Session, reader: tf.train.NewCheckpointReader | None) -> None:
-        """Restores all workers' shards from the reader of rank 0; it is None on other ranks."""
-        values = {source: np.zeros(source.shape, np.float32) for source, _ in self._sources}
-        for source, contents in self._sources:
-            if reader is None:
-                break
-            offset = 0
-            for name, shape in contents:
-                size = math.prod(shape)
-                values[source][offset : offset + size] = reader.get_tensor(name).reshape(size)
-                offset += size
-        session.run(self._restore, values)
-
-
 class ShardedState(tf.train.SessionRunHook):
     """Restores a session's shards from the checkpoint that the session starts from, and saves them.
 
@@ -109,32 +55,59 @@ class ShardedState(tf.train.SessionRunHook):
         self._shares = shares
 
     def begin(self) -> None:
-        shares, first = self._shares(), 0
-        most = _RUN_BYTES // collectives.size()
-        self._vectors = []
+        shares, self._groups = self._shares(), list[Sequence[StateShard]]()
+        most, first = _RUN_BYTES // collectives.size(), 0
         for group in collectives.fusion_buckets([share.variable for share in shares], most):
-            self._vectors.append(_Vectors(first, shares[first : first + len(group)]))
+            self._groups.append(shares[first : first + len(group)])
             first += len(group)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Restores the shards from rank 0's latest checkpoint, if any."""
-        if not self._vectors:
+        if not self._groups:
             return
         checkpoint = tf.train.latest_checkpoint(self._folder) if collectives.is_chief() else None
         with restoring(checkpoint or self._folder):
             reader = load_checkpoint(checkpoint) if checkpoint else None
-            if exchange.broadcast_object(checkpoint is not None):
-                for vector in self._vectors:
-                    vector.read(session, reader)
+            if not exchange.broadcast_object(checkpoint is not None):
+                return
+            for group in self._groups:
+                # Only rank 0 has values to send.
+                sent = [_read(share, reader) for share in group] if reader else []
+                received, *_ = exchange.gather_arrays(sent, np.dtype(np.float32))
+                values = {}
+                for share, whole in zip(group, received, strict=True):
+                    own = np.split(whole, collectives.size())[collectives.rank()]
+                    values[share.variable.initializer.inputs[1]] = own
+                session.run([share.variable.initializer for share in group], values)
 
     def write(self, session: tf.Session, folder: str) -> list[str]:
         """Writes checkpoints on rank 0 and returns their prefixes; the others call `take_part`."""
-        prefixes = [os.path.join(folder, str(number)) for number in range(len(self._vectors))]
-        for vector, prefix in zip(self._vectors, prefixes, strict=True):
-            vector.gather(session, prefix)
+        prefixes = [os.path.join(folder, str(number)) for number in range(len(self._groups))]
+        for group, prefix in zip(self._groups, prefixes, strict=True):
+            values = dict[str, np.ndarray]()
+            for share, whole in zip(group, _gather(session, group), strict=True):
+                end = 0
+                for name, shape in share.contents:
+                    begin, end = end, end + math.prod(shape)
+                    values[name] = whole[begin:end].reshape(shape)
+            write_values(prefix, dict.fromkeys(values, tf.float32), values.__getitem__)
         return prefixes
 
     def take_part(self, session: tf.Session) -> None:
         """Sends this worker's shards to rank 0, which writes them."""
-        for vector in self._vectors:
-            vector.gather(session, None)
+        for group in self._groups:
+            _gather(session, group)
+
+
+def _gather(session: tf.Session, group: Sequence[StateShard]) -> list[np.ndarray]:
+    """Returns the joined shards of all workers, for each variable of a group."""
+    own = session.run([share.variable for share in group])
+    by_rank = exchange.gather_arrays(own, np.dtype(np.float32))
+    return [np.concatenate(shards) for shards in zip(*by_rank, strict=True)]
+
+
+def _read(share: StateShard, reader: tf.train.NewCheckpointReader) -> np.ndarray:
+    """Returns the joined values of all shards from a checkpoint."""
+    length = share.variable.shape[0] * collectives.size()
+    values = [reader.get_tensor(name).reshape(math.prod(shape)) for name, shape in share.contents]
+    return np.concatenate([*values, np.zeros(length - sum(map(len, values)), np.float32)])

@@ -217,11 +217,6 @@ def all_gather(shard: tf.Tensor, name: str) -> tf.Tensor:
     return vector
 
 
-def broadcast(tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """Broadcasts rank 0's value of a tensor."""
-    return _horovod.broadcast(tensor, 0, name=name)
-
-
 def fusion_buckets(
     tensors: Sequence[tf.Tensor], most_bytes: int | None = None
 ) -> Iterable[list[tf.Tensor]]:
