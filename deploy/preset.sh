@@ -55,9 +55,8 @@ case $preset in
     folder=$data/RACE program=run_race.py
     flags=("--data_dir=$data" --do_train --do_eval) ;;
   pretrain_*)
-    folder=$data/pretraining length='{max_seq_length}'
-    # ALBERT has one phase, and only a phase knows its length by that name.
-    [[ $preset != pretrain_albert_* ]] || length=512
+    folder=$data/pretraining length=512
+    [[ $preset != *_phase_1 ]] || length=128
     need_folder "$folder" "make the records with \`albert pretraining-data\`"
     exec "$python" "$project/albert" pretrain "--flagfile=$project/configs/$preset.flags" \
       "--input_file=$folder/$length/train-*" "--eval_file=$folder/$length/dev-*" "$@" ;;

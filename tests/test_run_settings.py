@@ -85,7 +85,7 @@ NOT_CHANGED_IN = {
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
     "run_classifier": {"dev_fraction", "doc_stride", "input_file", "label_threshold", "seeds"},
     "run_ner": {"dev_fraction"},
-    "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir", "phases"},
+    "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir"},
 }
 
 BASE = "--albert_config_file={0}/albert.json --spm_model_file={0}/spm.model"

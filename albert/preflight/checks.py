@@ -227,9 +227,6 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     millions = sum(variable.shape.num_elements() for variable in variables) / 1e6
     report.add("parameters", f"{millions:.2f} million in {len(variables)} variables")
-    if settings.follows and not settings.init_checkpoint:
-        report.add("checkpoint", f"the last one of {settings.follows}")
-        return
     if not settings.init_checkpoint:
         warns = checked.steps is not None and output_folder.init_checkpoint_forgotten(settings)
         advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""

@@ -95,16 +95,8 @@ def with_values(settings: type[Settings], settings_by_name: Mapping[str, Any]) -
 
 
 def in_file(settings: type[Settings], path: str) -> flags.FlagValues:
-    """Returns a class's flags, set by a file; raises a `FlagError` if it is missing or invalid."""
+    """Returns a class's flags, set by a file of the package."""
     values = flags.FlagValues()
     settings.define_flags(values)
-    try:
-        rest = values(["", f"--flagfile={path}"])[1:]
-    except flags.UnrecognizedFlagError as e:
-        advice = see_help(e.flagname, values, "docs/flags.md")
-        raise FlagError(f"{path}: --{e.flagname} is not a flag{advice}") from e
-    except (flags.Error, ValueError, OSError) as e:
-        raise FlagError(f"{path} is not a file of flags: {e}") from e
-    if rest:
-        raise FlagError(f"{path} is not a file of flags: {rest[0]!r} is not a flag")
+    values(["", f"--flagfile={path}"])
     return values

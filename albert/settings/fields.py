@@ -186,7 +186,7 @@ class Settings:
 
     @classmethod
     def from_file(cls: type[AnySettings], path: str) -> AnySettings:
-        """Returns the settings in a file of flags; raises a `FlagError` if the file is invalid."""
+        """Returns the settings in a file of flags of the package."""
         from albert.settings import absl_flags
 
         return cls.from_flags(absl_flags.in_file(cls, path))

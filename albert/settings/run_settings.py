@@ -317,8 +317,6 @@ class RunSettings(
       from_scratch: see `TextSettings`; None if a run need not start from a pretrained model.
       spm_model_file, vocab_file: the file of the tokenizer; the first one takes precedence.
       do_eval: whether to score every checkpoint; none is removed before it is scored.
-      follows: the folder of an earlier run of this job, whose last checkpoint this run starts from;
-        "" if it follows none.
       feature_files: the default names of feature files in --output_dir, by the flags that name the
         files; "" for a flag that names their folder.
       head: the head of `transformers` for this task, see `transformers_names`; "" without one.
@@ -339,7 +337,6 @@ class RunSettings(
     do_train: bool = True
     do_eval: bool = False
     do_predict: bool = False
-    follows: str = ""
 
     def runs(self) -> Mapping[str, RunSettings]:
         """Returns each run's settings by name, "" for one; raises a `FlagError` if invalid."""

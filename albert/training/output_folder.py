@@ -16,7 +16,6 @@ from albert.checkpoints.checkpoint_files import (
     best_or_newest,
     content_of_checkpoint,
     list_checkpoints,
-    newest_checkpoint,
     resolve_checkpoint,
 )
 from albert.checkpoints.model_folder import (
@@ -150,27 +149,8 @@ def check_output_dir(settings: RunSettings, current: dict) -> None:
                 f"--init_checkpoint {initial} would be replaced or removed by this run, which "
                 "writes its own checkpoints there; give another --output_dir"
             )
-    if settings.overwrite_output_dir:
-        return
-    if settings.follows and not initial:
-        current = {**current, "init_checkpoint": _start_of_follower(settings)}
-    check_run(settings, current)
-
-
-def _start_of_follower(settings: RunSettings) -> str | None:
-    """Returns the recorded initial checkpoint of a run that follows another; None for a new run."""
-    begun, follows = recorded_settings(settings.output_dir), settings.follows
-    if not begun:
-        return None
-    newest = newest_checkpoint(follows)
-    start = newest and content_of_checkpoint(newest[1])
-    if start != begun.get("init_checkpoint"):
-        # Otherwise this run would be refused only after the other has been trained again.
-        raise UserError(
-            f"{settings.output_dir} continues {follows}, whose newest checkpoint is no longer the "
-            f"one that it started from; restore that, or move {settings.output_dir} away"
-        )
-    return start
+    if not settings.overwrite_output_dir:
+        check_run(settings, current)
 
 
 def write_assets_of(task: Task) -> None:

@@ -55,19 +55,6 @@ class PreparedRun:
         """Returns the flags."""
         return self.task.settings
 
-    def starting_from(self, checkpoint: str) -> PreparedRun:
-        """Returns the run with another initial checkpoint: the last one of the run it follows.
-
-        The other ranks need no file, because a training starts from rank 0's variables. Raises a
-        `FlagError` if the folder holds a run that started from another checkpoint.
-        """
-        if not collectives.is_chief():
-            return self
-        task = self.task.with_settings(self.settings.replaced(init_checkpoint=checkpoint))
-        output_folder.check_weights(task)
-        recorded = _recorded(task, output_folder.training_settings(task, self.contents[TRAIN]))
-        return dataclasses.replace(self, task=task, recorded=recorded)
-
 
 def contents_of(task: Task, split: str) -> dict[str, Any]:
     """Returns contents of files, and derived values, that a split's results depend on."""

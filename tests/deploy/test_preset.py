@@ -18,7 +18,7 @@ from tools.near import tracked
 SCRIPT = ROOT / "deploy" / "preset.sh"
 BASE = "albert_base_v2"
 # Pretraining has no pretrained model, and its records are in a folder for each length.
-PRETRAININGS = {"pretrain_albert_base": "512", "pretrain_bert_large": "{max_seq_length}"}
+PRETRAININGS = {"pretrain_albert_base": "512", "pretrain_bert_large_phase_1": "128"}
 FINE_TUNINGS = sorted(p.stem for p in ROOT.glob("configs/*.flags") if "pretrain_" not in p.stem)
 # What a name begins with, the program, and the data it gets.
 PROGRAMS = {

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-
-from albert.core.errors import FlagError
-from albert.core.files import packaged
 from albert.settings.fields import (
     ANSWERS,
     DATA,
-    DEVICE,
     FEATURES,
     LARGEST_BATCH,
     LONGEST_SEQUENCE,
@@ -23,11 +17,6 @@ from albert.settings.fields import (
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.settings.text_settings import TextSettings
 
-# The phases share the model, the job and its folder.
-_SHARED_THEMES = (MODEL, DEVICE)
-_SHARED_FLAGS = ("phases", "output_dir", "overwrite_output_dir", "do_train")
-# Means a phase's --max_seq_length in the names of record files.
-_LENGTH = "{max_seq_length}"
 _NEEDED = "Needed only with --masked_lm_budget."
 
 
@@ -37,12 +26,6 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
       albert pretrain --albert_config_file=configs/albert_base_v2.json \
         --input_file='pretrain.tfrecord-*' --eval_file=dev.tfrecord --do_train --do_eval \
         --train_batch_size=64 --train_steps=100000 --num_warmup_steps=3000 --output_dir=out
-
-      albert pretrain --flagfile=configs/pretrain_bert_large.flags --output_dir=out \
-        --input_file='{max_seq_length}/train-*' --eval_file='{max_seq_length}/dev-*'
-
-    The second command has two phases: sequences of 128 tokens in out/phase_1, then of 512 in
-    out/phase_2.
 
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     To fine-tune the result, pass `model.ckpt-best` as --init_checkpoint.
@@ -77,15 +60,6 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
     )
     do_train: bool = setting(True, "Train on --input_file.", DATA, basic=True)
     do_eval: bool = setting(False, "Score every checkpoint on --eval_file.", DATA, basic=True)
-    phases: str = setting(
-        "",
-        "Files of flags, separated by commas, one for each phase. The phases run in sequence, each "
-        "in its folder in --output_dir: phase_1, phase_2 and so on. Each takes the flags of its "
-        "file that you do not pass, and starts from the last checkpoint of the phase before it, "
-        "the first from --init_checkpoint. In --input_file and --eval_file, {max_seq_length} means "
-        "the phase's value.",
-        basic=True,
-    )
     global_batch_size: int = setting(
         0,
         "Examples, or rows with --pack_sequences, in a step of all workers. Sets "
@@ -180,37 +154,3 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
         Affects.SCORES,
         lower=1,
     )
-
-    def runs(self) -> Mapping[str, PretrainingSettings]:
-        """See `RunSettings.runs`. The runs of a job with phases have the flags of their files."""
-        if not self.phases:
-            return {"": self}
-        if not self.do_train:
-            raise FlagError("--phases trains: to score a phase, pass its folder as --output_dir")
-        runs, follows = {}, ""
-        for number, path in enumerate(map(str.strip, self.phases.split(",")), start=1):
-            one = runs[f"phase {number}"] = self._phase(number, path, follows)
-            follows = one.output_dir
-        return runs
-
-    def _phase(self, number: int, path: str, follows: str) -> PretrainingSettings:
-        """Returns the settings of a phase; `follows` is the folder of the one before, or ""."""
-        preset, flags = self.from_file(packaged(path)), self.flags()
-        for name in sorted(preset.given):
-            if name in _SHARED_FLAGS or flags[name].theme in _SHARED_THEMES:
-                raise FlagError(
-                    f"--phases: {path} has --{name}, which all phases share; pass it to the command"
-                )
-        values = {name: getattr(preset, name) for name in preset.given - self.given}
-        phase = self.replaced(**values, given=self.given | preset.given)
-        files = {
-            name: getattr(phase, name).replace(_LENGTH, str(phase.max_seq_length))
-            for name in ("input_file", "eval_file")
-        }
-        return phase.replaced(
-            **files,
-            phases="",
-            output_dir=os.path.join(self.output_dir, f"phase_{number}"),
-            init_checkpoint="" if follows else self.init_checkpoint,
-            follows=follows,
-        )

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, cast
 import tensorflow.compat.v1 as tf
 
 from albert import tokenization
-from albert.checkpoints.checkpoint_files import newest_checkpoint
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import FlagError
 from albert.core.files import content_of
 from albert.devices.host import count_cores
 from albert.distributed import collectives
@@ -35,7 +34,6 @@ from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.text import matching_files
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import Steps
-from albert.training.run import finish, prepared_runs
 from albert.training.task import Task
 
 # Flags for fine-tuning that have no effect here.
@@ -63,24 +61,6 @@ class PretrainingTask(Task):
         if settings.init_from_group0:
             self.num_groups = self.config.num_hidden_groups
         self._options = record_options(settings, self.config)
-
-    @classmethod
-    def run_several(cls, settings: RunSettings) -> None:
-        """Runs the phases of --phases, or resumes in the phase in which an earlier job was stopped.
-
-        Each starts from the last weights of the previous one. The optimizer and the learning rate
-        start again in each phase, as in NVIDIA's BERT: `run_pretraining_lamb_phase2.sh` passes the
-        last checkpoint of phase 1 as --init_checkpoint. Raises a `UserError` if the flags, the
-        input or the environment is invalid.
-        """
-        for _, run in prepared_runs(cls, settings):
-            if follows := run.settings.follows:
-                # The other ranks get the weights from rank 0.
-                newest = newest_checkpoint(follows) if collectives.is_chief() else (0, "")
-                if newest is None:
-                    raise UserError(f"{follows} has no checkpoint for the next phase to start from")
-                run = run.starting_from(newest[1])
-            finish(run)
 
     @classmethod
     def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
@@ -193,8 +173,6 @@ class RecordSplit(NamedTuple):
 
 def _check(settings: PretrainingSettings) -> None:
     """Raises a `FlagError` if flags contradict each other."""
-    if settings.phases:
-        raise FlagError("--phases is for the command `albert pretrain`; run one phase at a time")
     if not (settings.do_train or settings.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
     if settings.do_train or not settings.eval_file:
