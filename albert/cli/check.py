@@ -6,9 +6,9 @@
 COMMAND is a command that trains, such as squad, squad 2.0 or race, or a program such as
 run_squad_v1.py.
 The check writes nothing, except that it downloads a model that --model names. It trains nothing
-either, except a few batches for --estimate, which estimates how long the job takes. The exit code
-is 1 if the job would fail. Under mpirun, every rank checks its own host, and the report lists what
-differs from rank 0.
+either, except for --estimate, which makes the features, trains a few batches, and estimates how
+long the job takes. The exit code is 1 if the job would fail. Under mpirun, every rank checks its
+own host, and the report lists what differs from rank 0.
 --device_memory=32GB compares the memory of a training step with a card on another machine. `albert
 race --help` explains the flags of the command race.
 """

@@ -36,12 +36,12 @@ from albert.preflight.memory import (
 from albert.preflight.report import Report, Row, describe_environment, print_reports
 from albert.preflight.settings import CheckSettings
 from albert.records import TEST, TRAIN
-from albert.records.batches import batch_spec
+from albert.records.batches import Data, batch_spec
 from albert.settings.run_settings import RunSettings
 from albert.training import output_folder, plan
 from albert.training.job import configure_habana
 from albert.training.prediction import check_labels
-from albert.training.prepared import contents_of
+from albert.training.prepared import contents_of, in_buckets
 from albert.training.task import (
     CONFIG_FLAGS,
     Task,
@@ -75,13 +75,15 @@ def check(
             "them"
         )
     if name:
+        # TensorFlow has run for the runs before this one, so no process may be forked.
+        job = job.replaced(preprocess_workers=1)
         with report.section("run"):
             report.add("name", name)
     describe_environment(report, job)
     verdicts, checked = _JOB_VERDICTS if task_class else _MACHINE_VERDICTS, None
     if task_class:
         describe_files(report, task_class, job)
-        checked = describe_input(report, task_class, job) if report.ok else None
+        checked = describe_input(report, task_class, job, settings) if report.ok else None
     connect(report, checked)
     planned = describe_graph(report, checked, settings) if checked and report.ok else None
     # Either all ranks take part in the measurement, or none.
@@ -95,10 +97,12 @@ def check(
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
 
 
-def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:
+def describe_input(
+    report: Report, task_class: type[Task], job: RunSettings, settings: CheckSettings
+) -> Checked | None:
     """Adds the task's files and its output folder; returns the task, or None if it has errors."""
     with report.section("model"):
-        checked = Checked(create_task(task_class, settings))
+        checked = Checked(create_task(task_class, job))
         task = checked.task
         compared = ", as in the configuration" if task.tokenizer else ""
         report.add("vocabulary", f"{task.config.vocab_size} pieces{compared}")
@@ -110,6 +114,10 @@ def describe_input(report: Report, task_class: type[Task], settings: RunSettings
         describe_data(report, checked)
         report.next_section("training")
         describe_training(report, checked)
+        if settings.estimate and report.ok:
+            # Before the workers are connected, because this may fork.
+            for name in task.splits:
+                checked.data[name] = in_buckets(checked.split(name).prepared(), task.settings)
         return checked
     return None
 
@@ -158,6 +166,7 @@ class Checked:
       contents: `contents_of` the task, which reads each file only once.
       split: `Task.split`, which reads the examples only once.
       steps: the steps of the training; None without one.
+      data: the data of each split, if batches of it are timed.
     """
 
     def __init__(self, task: Task):
@@ -167,6 +176,7 @@ class Checked:
         self.split = functools.cache(task.split)
         self.num_examples = 0
         self.steps: plan.Steps | None = None
+        self.data = dict[str, Data]()
 
     def model_fn(self) -> Callable:
         """Returns the `model_fn` of the training."""

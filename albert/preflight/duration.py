@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -21,7 +21,7 @@ from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds
 from albert.training.plan import Steps
 from albert.training.prediction import make_predictor
-from albert.training.prepared import PreparedRun, in_buckets, take_folder
+from albert.training.prepared import PreparedRun, take_folder
 from albert.training.task import Task
 from albert.training.trainer import train_run
 
@@ -59,18 +59,6 @@ class BatchTime(NamedTuple):
         return self.first + (batches - 1) * self.each
 
 
-class Measurement(NamedTuple):
-    """Measurements of a job on this machine's workers.
-
-    It has the seconds to make the missing features, and by the names of the splits the whole data
-    and the time of a micro-batch in training and of a batch in prediction.
-    """
-
-    features: float
-    data: dict[str, Data]
-    paces: dict[str, BatchTime]
-
-
 class _StopWatch(tf.train.SessionRunHook):
     """Times the first runs of a session and then ends it, at the same run on all workers."""
 
@@ -93,18 +81,17 @@ def _is_enough(seconds: list[float]) -> bool:
     return len(seconds) >= _MOST_BATCHES or sum(seconds) >= _MOST_SECONDS
 
 
-def measure(checked: Checked) -> Measurement:
-    """Trains and predicts a few batches in a temporary folder, on all workers, as the job would."""
+def measure(checked: Checked) -> dict[str, BatchTime]:
+    """Trains and predicts a few batches in a temporary folder, on all workers, as the job would.
+
+    Returns the time of a micro-batch in training and of a batch in prediction, by split.
+    """
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
-        settings = checked.trained.settings
-        samples = {name: checked.split(name).sample(folder) for name in checked.task.splits}
-        data = {name: in_buckets(some, settings) for name, (some, _) in samples.items()}
         # Writing checkpoints would only take time.
         changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
-        timed = checked.trained.with_settings(settings.replaced(**changed))
+        timed = checked.trained.with_settings(checked.trained.settings.replaced(**changed))
         take_folder(timed)
-        paces = {name: _pace(timed, name, some) for name, some in data.items()}
-    return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)
+        return {name: _pace(timed, name, data) for name, data in checked.data.items()}
 
 
 def _pace(task: Task, split: str, data: Data) -> BatchTime:
@@ -137,22 +124,19 @@ def _without_training_log() -> Iterator[None]:
         tf.logging.set_verbosity(level)
 
 
-def describe_duration(report: Report, checked: Checked, measured: Measurement) -> None:
+def describe_duration(report: Report, checked: Checked, paces: Mapping[str, BatchTime]) -> None:
     """Adds a row for each part of the job on these workers, and one for all of it."""
     settings, steps = checked.trained.settings, checked.steps
     workers, in_all = collectives.size(), 0.0
     with report.section("duration"):
-        if measured.features:
-            in_all += measured.features
-            report.add("features", f"{format_seconds(in_all)}, made once")
-        for name, pace in measured.paces.items():
+        for name, pace in paces.items():
             if name == TRAIN:
                 assert steps is not None, "a training has some"
                 size, count = settings.train_batch_size, settings.gradient_accumulation_steps
                 item, times, batches = "training", 1, steps.num_train_steps * count
                 what = f"{steps.num_train_steps} steps of {size * count * workers} examples"
             else:
-                size, records = settings.predict_batch_size, measured.data[name].num_records
+                size, records = settings.predict_batch_size, checked.data[name].num_records
                 item, times = _SCORING[name], _passes(settings, steps) if name == DEV else 1
                 batches = -(-records // (size * workers))
                 what = f"{times} x {records} features"

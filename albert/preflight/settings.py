@@ -35,7 +35,7 @@ class CheckSettings(Settings):
     )
     estimate: bool = setting(
         False,
-        "Train and predict a few batches, 3 of each or 5 minutes, and estimate how long the whole "
-        "job takes. Files go to a temporary folder, which is removed afterwards.",
+        "Make the missing features, which the job reuses; train and predict a few batches, 3 of "
+        "each or 5 minutes, in a temporary folder; and estimate how long the job takes.",
     )
     json: bool = setting(False, "Print JSON, for programs, instead of a table.")

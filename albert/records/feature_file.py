@@ -6,14 +6,12 @@ import abc
 import contextlib
 import hashlib
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.cores import usable_cores
 from albert.core.errors import UserError, reporting
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
@@ -21,9 +19,6 @@ from albert.distributed import collectives
 from albert.records.batches import Data
 from albert.records.cached_file import CachedFile, Snapshot, content_of_records
 from albert.records.process_pool import Countable, ordered_map
-
-# Timing converts at most this many chunks of a split, evenly spaced.
-_SAMPLED_CHUNKS = 4
 
 
 class Chunk(NamedTuple):
@@ -125,29 +120,9 @@ class FeatureSource(abc.ABC):
             [path], self.spec, *counts, snapshot, self.trims, content=content, source=source
         )
 
-    def sample(self, folder: str) -> tuple[Data, float]:
-        """See `albert.training.task.Split`."""
-        if self.cached.reusable(explain=False) is not None or self.cached.is_foreign():
-            return self.prepared(), 0.0
-        examples = self.read()[0]
-        step, started = -(-self._num_chunks(examples) // _SAMPLED_CHUNKS), time.perf_counter()
-        sampled = itertools.islice(self._chunks(examples), 0, None, step)
-        chunks = [self.convert(*some) for some in sampled]
-        path = os.path.join(folder, f"{self.name}.tf_record")
-        converted = sum(chunk.num_examples for chunk in chunks)
-        num_features = self._write(path, chunks, converted)
-        seconds = (time.perf_counter() - started) * len(examples) / converted
-        processes = min(self.workers, self._num_chunks(examples), usable_cores())
-        records = round(num_features * len(examples) / converted)
-        data = Data([path], self.spec, len(examples), records, trims=self.trims)
-        return data, seconds / processes
-
     def state(self) -> str:
         """Returns, human-readable, whether `prepared` would reuse a file; raises its errors."""
         return self.cached.state(self.check_records_of_other_writers)
-
-    def _num_chunks(self, examples: Countable[Any]) -> int:
-        return -(-len(examples) // self.chunk)
 
     def _chunks(self, examples: Countable[Any]) -> Iterator[tuple[list[Any], int]]:
         """Yields the examples that are converted at a time, and the number of the first."""
@@ -161,7 +136,7 @@ class FeatureSource(abc.ABC):
 
         with self.cached.building() as (names, summary), contextlib.ExitStack() as stack:
             add = stack.enter_context(self.writing_companion(names[1])) if names[1:] else None
-            workers = min(self.workers, self._num_chunks(examples))
+            workers = min(self.workers, -(-len(examples) // self.chunk))
             chunks = ordered_map(lambda x: self.convert(*x), self._chunks(examples), workers)
             num_features = self._write(names[0], chunks, len(examples), add)
             summary |= {"num_examples": len(examples), "num_features": num_features}

@@ -52,13 +52,6 @@ class Split(Protocol):
     def prepared(self) -> Data:
         """Prepares data and features; raises a `UserError` if the input or a file is not valid."""
 
-    def sample(self, folder: str) -> tuple[Data, float]:
-        """Returns data for timing a job, and the estimated seconds to make missing features.
-
-        The data has the counts of the whole split. If features are missing, makes a sample of them
-        in `folder`.
-        """
-
 
 AnyTask = TypeVar("AnyTask", bound="Task")
 

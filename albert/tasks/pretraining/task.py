@@ -167,9 +167,6 @@ class RecordSplit(NamedTuple):
             transform=drawing_masks(options) if options.masker else None,
         )
 
-    def sample(self, folder: str) -> tuple[Data, float]:
-        return self.prepared(), 0.0
-
 
 def _check(settings: PretrainingSettings) -> None:
     """Raises a `FlagError` if flags contradict each other."""
