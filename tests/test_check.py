@@ -74,7 +74,7 @@ def test_a_job_that_can_run_is_described(trained, squad_dir, tmp_path):
     assert re.match(r"3 of 0\.\d MB; ", rows["checkpoints"])
     assert rows["activations"].endswith(" MB")
     assert re.match(r"0\.\d\d GB needed, [\d.]+ GB ", rows["host memory"])
-    assert rows["TF_BF16_CONVERSION"].startswith("not set: the run uses float32")
+    assert rows["type"].startswith("float32")
     assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before
 
 

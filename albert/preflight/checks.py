@@ -368,7 +368,7 @@ def describe_precision(
     """
     task = checked.task
     config = precision_config(task)
-    describe_choice(report, config, task.settings.precision)
+    describe_choice(report, config)
     if config is None and uses_shipped:
         config = configuration.load("1", precision_list(task.config))
     if config is None:
@@ -384,26 +384,11 @@ def describe_precision(
     return planned
 
 
-def describe_choice(
-    report: Report, config: configuration.PrecisionConfig | None, precision: str | None
-) -> None:
+def describe_choice(report: Report, config: configuration.PrecisionConfig | None) -> None:
     """Adds a row with the run's data type, and whether another one is faster on the CPU."""
-    item = "--precision" if precision else configuration.VARIABLE
-    on_cpu = device.kind() == "cpu"
+    chosen, source = (config.dtype.name, f", by {config.source}") if config else ("float32", "")
     processor = machine.find_processor()
     fastest, why = processor.fastest()
-    is_known = on_cpu and processor.instructions is not None
-    if config is None:
-        said = {
-            "bfloat16": f"; --precision=bfloat16 is faster: {why}",
-            "float32": f"; bfloat16 would be slower: {why}",
-        }
-        advice = said[fastest] if is_known else ""
-        report.add(item, ("float32" if precision else "not set: the run uses float32") + advice)
-        return
-    if config.dtype == tf.float16:
-        is_known, fastest, why = on_cpu, "float32", "most CPUs emulate float16"
-    warns = is_known and fastest == "float32"
-    name = f"{config.dtype.name}, by " if precision else ""
-    advice = f"; float32 is faster: {why}" if warns else ""
-    report.add(item, name + config.source + advice, warns=warns)
+    is_known = device.kind() == "cpu" and processor.instructions is not None
+    advice = f"; {fastest} is faster: {why}" if is_known and chosen != fastest else ""
+    report.add("type", chosen + source + advice, warns=bool(advice and config))

@@ -14,7 +14,6 @@ from albert.precision import configuration
 from albert.preflight import checks
 from albert.preflight.memory import Memory, estimate_memory
 from albert.preflight.report import Report
-from albert.settings.run_settings import PRECISIONS
 
 JOB = types.SimpleNamespace(steps=lambda: (10, 0))
 GB = 10**9
@@ -85,36 +84,24 @@ def test_for_another_machine_the_host_is_not_checked(rows):
 
 
 WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
-LIST = configuration.SHIPPED
-NOT_SET = "not set: the run uses float32"
-EMULATED = "most CPUs emulate float16"
 HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX512_BF16 nor AMX"
 
 
 @pytest.mark.parametrize(
     ("kind", "instructions", "config", "value"),
     [
-        ("cpu", WITH, "float32", f"float32; --precision=bfloat16 is faster: {HAS}"),
-        ("cpu", WITH, "float16", f"float16, by {LIST}; float32 is faster: {EMULATED}"),
-        ("gpu", WITH, "float16", f"float16, by {LIST}"),
-        ("cpu", WITH, "bfloat16", f"bfloat16, by {LIST}"),
-        ("cpu", WITH, None, f"{NOT_SET}; --precision=bfloat16 is faster: {HAS}"),
-        ("cpu", WITHOUT, None, f"{NOT_SET}; bfloat16 would be slower: {HAS_NOT}"),
-        *((kind, actual, None, NOT_SET) for kind, actual in (("cpu", UNKNOWN), ("gpu", WITHOUT))),
-        ("cpu", WITHOUT, "basic", f"basic; float32 is faster: {HAS_NOT}"),
-        *(("cpu", actual, "basic", "basic") for actual in (WITH, UNKNOWN)),
-        ("gpu", WITH, None, NOT_SET),
-        ("hpu", WITHOUT, "basic", "basic"),
+        ("cpu", WITH, None, f"float32; bfloat16 is faster: {HAS}"),
+        *((kind, names, None, "float32") for kind, names in (("cpu", WITHOUT), ("gpu", WITH))),
+        ("cpu", WITHOUT, "basic", f"bfloat16, by basic; float32 is faster: {HAS_NOT}"),
+        *(("cpu", names, "basic", "bfloat16, by basic") for names in (WITH, UNKNOWN)),
+        ("hpu", WITHOUT, "basic", "bfloat16, by basic"),
     ],
 )
-def test_bfloat16_is_advised_where_it_is_faster(monkeypatch, kind, instructions, config, value):
+def test_another_type_is_named_where_it_is_faster(monkeypatch, kind, instructions, config, value):
     monkeypatch.setattr(device, "kind", lambda: kind)
     monkeypatch.setattr(checks.machine, "find_processor", lambda: Cpu("AMD", instructions))
     report = Report()
-    precision = config if config in PRECISIONS else None
-    loaded = configuration.chosen(precision) if precision else configuration.load(config)
-    checks.describe_choice(report, loaded, precision)
+    checks.describe_choice(report, config and configuration.load(config))
     (row,) = report.rows
-    assert row.item == ("--precision" if precision else "TF_BF16_CONVERSION")
     assert row.value == value
     assert row.warns == ("float32 is faster" in value)
