@@ -173,7 +173,7 @@ def warn_if_not_learned(run: PreparedRun) -> None:
     """Logs a warning if a training has failed; only for rank 0 and a run that trains."""
     folder, signs = run.settings.output_dir, list[str]()
     if DEV in run.data and PAGE in run.task.outputs:
-        signs += _label_of_all(folder)
+        signs += _answer_to_all(folder)
     signs += _loss_that_did_not_fall(folder)
     if signs:
         tf.logging.warning(
@@ -183,15 +183,12 @@ def warn_if_not_learned(run: PreparedRun) -> None:
         )
 
 
-def _label_of_all(folder: str) -> Iterator[str]:
-    """Yields the sign that all predictions are one label."""
+def _answer_to_all(folder: str) -> Iterator[str]:
+    """Yields the sign that all predictions are the same, although the true labels are not."""
     answers, truths = set[str](), list[str]()
     for sample in read_samples(folder):
-        answer, truth = sample["answer"], sample.get("truth")
-        if not (isinstance(answer, str) and isinstance(truth, str)):
-            return
-        answers.add(answer)
-        truths.append(truth)
+        answers.add(str(sample["answer"]))
+        truths.append(str(sample.get("truth")))
         if len(answers) > 1:
             return
     if len(truths) >= _LEAST_EXAMPLES and len({*truths}) > 1:
