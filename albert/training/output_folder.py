@@ -280,15 +280,9 @@ def check_run(settings: RunSettings, current: dict) -> None:
     )
     message = f"--output_dir {output_dir} holds a run with other flags: "
     message += ", ".join(map(str, named))
-    if workers := next((one for one in different if one.name == WORKERS), None):
-        # Usually the first run had one card and this has all, as in the README of Habana's fork.
-        raise FlagError(
-            f"{message}; give the run with {workers.now} another folder, such as --output_dir="
-            f"{os.path.normpath(output_dir)}-{workers.now}; or start {workers.was} to resume the "
-            f"first run, or pass --elastic_resume to resume it with {workers.now}, or "
-            "--overwrite_output_dir to remove it and start over"
-        )
-    raise FlagError(f"{message}; {WAYS_OUT}")
+    is_elastic = any(one.name == WORKERS for one in different)
+    elastic = ", or --elastic_resume to resume it with other workers" * is_elastic
+    raise FlagError(f"{message}; {WAYS_OUT}{elastic}")
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
