@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -70,14 +69,6 @@ class CheckpointScorer:
             tf.logging.info("No better score in %d checkpoints: stopping the training", patience)
         return is_over
 
-    def has_checkpoints(self) -> bool:
-        """Returns on all workers whether the folder has a result to score."""
-        folder, has_any = self._settings.output_dir, False
-        if collectives.is_chief():
-            best = os.path.join(folder, f"{BEST}.index")
-            has_any = os.path.exists(best) or bool(list_checkpoints(folder))
-        return exchange.broadcast_object(has_any)
-
     def _score_new(self) -> Evaluation | None:
         """Scores every checkpoint without scores; returns the evaluation on rank 0, else None."""
         data, predictor, task = self._data, self._predictor, self._task
@@ -131,13 +122,13 @@ def train_run(
     scorer = scorer if scores_while_training(settings) else None
     num_steps, num_warmup_steps, *_ = steps = task.steps(data.num_examples)
     begun = _begin(task, recorded) if collectives.is_chief() else None
-    done = exchange.broadcast_object(begun)
+    done, has_results = exchange.broadcast_object(begun)
     on_begin()
     if done >= num_steps:
         tf.logging.info("Training is already complete: step %d of %d", done, num_steps)
         return
     # Score the checkpoints that a stopped run left without scores; the scores may end the training.
-    if scorer and scorer.has_checkpoints() and scorer.ends_training():
+    if scorer and has_results and scorer.ends_training():
         return
     size = global_batch_size(settings)
     tf.logging.info(
@@ -160,13 +151,14 @@ def train_run(
         train(estimator, monitor, input_fn, settings, num_steps, ends_training, more_hooks)
 
 
-def _begin(task: Task, recorded: dict[str, Any]) -> int:
-    """Records the run and returns the number of completed steps."""
+def _begin(task: Task, recorded: dict[str, Any]) -> tuple[int, bool]:
+    """Records the run; returns the number of completed steps, and whether there is a result."""
+    folder = task.settings.output_dir
     begin_run(task, recorded)
     write_assets_of(task)
-    done = point_to_newest(task.settings.output_dir)
-    metrics.keep_until(task.settings.output_dir, done)
-    return done
+    done = point_to_newest(folder)
+    metrics.keep_until(folder, done)
+    return done, bool(list_checkpoints(folder))
 
 
 def warn_if_not_learned(run: PreparedRun) -> None:

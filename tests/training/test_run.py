@@ -79,8 +79,7 @@ def test_a_resumed_run_ends_before_a_step_if_no_score_is_better(begin, monkeypat
     run = begin("--patience=2")
     scorer, evaluation = CheckpointScorer(run), types.SimpleNamespace(since_best=lambda: 1)
     monkeypatch.setattr(CheckpointScorer, "_score_new", always(evaluation))
-    monkeypatch.setattr(CheckpointScorer, "has_checkpoints", always(True))
-    monkeypatch.setattr(trainer, "_begin", lambda *args: 0)
+    monkeypatch.setattr(trainer, "_begin", lambda *args: (0, True))
     monkeypatch.setattr(trainer, "train", None)
     assert not scorer.ends_training()
     evaluation.since_best = lambda: 2
