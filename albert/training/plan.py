@@ -72,15 +72,12 @@ def original_batch_settings(settings: RunSettings, current: dict) -> dict:
     begun = recorded_settings(settings.output_dir)
     if not begun or not begun.keys() >= {*_CUT}:
         return current
-    examples = _examples(begun)
-    if examples % (current[WORKERS] * current[_BATCH]):
-        numbers = [n for n in range(1, examples + 1) if examples % (n * current[_BATCH]) == 0]
-        can = f"{', '.join(map(str, numbers))} can" if numbers else "no number of workers can"
-        now = current[WORKERS]
+    examples, size = _examples(begun), current[WORKERS] * current[_BATCH]
+    if examples % size:
         raise FlagError(
             f"--elastic_resume: the run in {settings.output_dir} has steps of {examples} examples, "
-            f"which {now} worker{'s' * (now > 1)} cannot split into batches of --{_BATCH} "
-            f"{current[_BATCH]}; {can}; or give another --{_BATCH}"
+            f"which is no multiple of {size}, --{_BATCH} times the number of workers; change one "
+            "of them"
         )
     return {**current, **{name: begun[name] for name in _CUT}}
 

@@ -70,13 +70,9 @@ def test_workers_that_cannot_split_a_step_are_refused(settings):
     with pytest.raises(FlagError) as caught:
         original_batch_settings(settings, by(5))
     assert str(caught.value) == (
-        f"--elastic_resume: the run in {settings.output_dir} has steps of 96 examples, which 5 "
-        "workers cannot split into batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
-        "give another --train_batch_size"
+        f"--elastic_resume: the run in {settings.output_dir} has steps of 96 examples, which is no "
+        "multiple of 40, --train_batch_size times the number of workers; change one of them"
     )
-    for workers, batch, which in ((1, 7, "no number of workers"), (5, 1, "1, 2, .*, 48, 96")):
-        with pytest.raises(FlagError, match=f"{batch}; {which} can; or give"):
-            original_batch_settings(settings, by(workers, train_batch_size=batch))
 
 
 @pytest.mark.parametrize(
