@@ -92,11 +92,3 @@ def with_values(settings: type[Settings], settings_by_name: Mapping[str, Any]) -
         values[name].present = 1
     values.mark_as_parsed()
     return values
-
-
-def in_file(settings: type[Settings], path: str) -> flags.FlagValues:
-    """Returns a class's flags, set by a file of the package."""
-    values = flags.FlagValues()
-    settings.define_flags(values)
-    values(["", f"--flagfile={path}"])
-    return values

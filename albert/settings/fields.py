@@ -187,9 +187,12 @@ class Settings:
     @classmethod
     def from_file(cls: type[AnySettings], path: str) -> AnySettings:
         """Returns the settings in a file of flags of the package."""
-        from albert.settings import absl_flags
+        from absl import flags
 
-        return cls.from_flags(absl_flags.in_file(cls, path))
+        values = flags.FlagValues()
+        cls.define_flags(values)
+        values(["", f"--flagfile={path}"])
+        return cls.from_flags(values)
 
     def affecting(self, what: Affects) -> dict[str, Any]:
         """Returns the values that affect certain results, except paths, by name."""
