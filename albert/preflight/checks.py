@@ -88,9 +88,10 @@ def check(
     planned = describe_graph(report, checked, settings) if checked and report.ok else None
     # Either all ranks take part in the measurement, or none.
     if settings.estimate and all(exchange.all_gather_objects(report.ok)) and checked:
-        measured = measure(checked)
+        trained, data = checked.trained, checked.data
+        paces = measure(trained, data)
         if collectives.is_chief():
-            describe_duration(report, checked, measured)
+            describe_duration(report, trained.settings, checked.steps, data, paces)
     by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
     shown = planned if settings.bf16 else None
     # The objects of several runs are one line each.

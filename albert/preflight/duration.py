@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -25,9 +25,6 @@ from albert.training.prepared import PreparedRun, take_folder
 from albert.training.task import Task
 from albert.training.trainer import train_run
 
-if TYPE_CHECKING:
-    from albert.preflight.checks import Checked
-
 # A measurement of batches of one kind ends after this many batches or this many seconds. After the
 # first batch, their number is even, because a prediction computes two at a time.
 _MOST_BATCHES = 3
@@ -40,19 +37,17 @@ class BatchTime(NamedTuple):
 
     Attributes:
       first: seconds until the end of the first batch, in which the graph and the kernels are made.
-      each: mean seconds of each later batch.
-      measured: the number of batches in that mean; 0 if `each` is just the time of the first one.
+      each: mean seconds of each later batch; those of the first one if there is no other.
     """
 
     first: float
     each: float
-    measured: int
 
     @classmethod
     def of(cls, seconds: list[float]) -> BatchTime:
         """Returns the time per batch from the seconds of the first batches."""
         first, *later = seconds
-        return cls(first, sum(later) / len(later) if later else first, len(later))
+        return cls(first, sum(later) / len(later) if later else first)
 
     def seconds(self, batches: int) -> float:
         """Returns the seconds that a number of batches take, including the first one."""
@@ -81,17 +76,19 @@ def _is_enough(seconds: list[float]) -> bool:
     return len(seconds) >= _MOST_BATCHES or sum(seconds) >= _MOST_SECONDS
 
 
-def measure(checked: Checked) -> dict[str, BatchTime]:
+def measure(task: Task, data: Mapping[str, Data]) -> dict[str, BatchTime]:
     """Trains and predicts a few batches in a temporary folder, on all workers, as the job would.
 
     Returns the time of a micro-batch in training and of a batch in prediction, by split.
     """
-    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
+    # Without the log lines of the training.
+    tf.logging.set_verbosity(tf.logging.WARN)
+    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder:
         # Writing checkpoints would only take time.
         changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
-        timed = checked.trained.with_settings(checked.trained.settings.replaced(**changed))
+        timed = task.with_settings(task.settings.replaced(**changed))
         take_folder(timed)
-        return {name: _pace(timed, name, data) for name, data in checked.data.items()}
+        return {name: _pace(timed, name, one) for name, one in data.items()}
 
 
 def _pace(task: Task, split: str, data: Data) -> BatchTime:
@@ -113,20 +110,14 @@ def _pace(task: Task, split: str, data: Data) -> BatchTime:
     return BatchTime.of(seconds or [0.0])
 
 
-@contextlib.contextmanager
-def _without_training_log() -> Iterator[None]:
-    """Suppresses the log lines of the training."""
-    level = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.WARN)
-    try:
-        yield
-    finally:
-        tf.logging.set_verbosity(level)
-
-
-def describe_duration(report: Report, checked: Checked, paces: Mapping[str, BatchTime]) -> None:
+def describe_duration(
+    report: Report,
+    settings: RunSettings,
+    steps: Steps | None,
+    data: Mapping[str, Data],
+    paces: Mapping[str, BatchTime],
+) -> None:
     """Adds a row for each part of the job on these workers, and one for all of it."""
-    settings, steps = checked.trained.settings, checked.steps
     workers, in_all = collectives.size(), 0.0
     with report.section("duration"):
         for name, pace in paces.items():
@@ -136,15 +127,13 @@ def describe_duration(report: Report, checked: Checked, paces: Mapping[str, Batc
                 item, times, batches = "training", 1, steps.num_train_steps * count
                 what = f"{steps.num_train_steps} steps of {size * count * workers} examples"
             else:
-                size, records = settings.predict_batch_size, checked.data[name].num_records
+                size, records = settings.predict_batch_size, data[name].num_records
                 item, times = _SCORING[name], _passes(settings, steps) if name == DEV else 1
                 batches = -(-records // (size * workers))
                 what = f"{times} x {records} features"
             seconds = times * pace.seconds(batches)
-            batch = f"batch{'es' * (pace.measured > 1)}"
-            by = f", measured over {pace.measured} {batch} after the first" * bool(pace.measured)
             rate = f"{size * workers / pace.each:.2f} per second"
-            report.add(item, f"{format_seconds(seconds)}: {what}, {rate}{by}")
+            report.add(item, f"{format_seconds(seconds)}: {what}, {rate}")
             in_all += seconds
         report.add("whole job", f"{format_seconds(in_all)} from the start, on hosts like this one")
 
