@@ -7,10 +7,9 @@ reported before any training.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -34,8 +33,7 @@ from albert.training.task_model import removes_padding, tokenizer_file
 _MANY_UNKNOWN = 0.02
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class PreparedRun:
+class PreparedRun(NamedTuple):
     """A run of a task in --output_dir.
 
     Attributes:
@@ -46,9 +44,9 @@ class PreparedRun:
 
     task: Task
     data: Mapping[str, Data]
-    contents: Mapping[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    recorded: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    contents: Mapping[str, dict[str, Any]] = {}
+    recorded: Mapping[str, Any] = {}
+    facts: Mapping[str, Any] = {}
 
     @property
     def settings(self) -> RunSettings:
