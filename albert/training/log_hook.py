@@ -158,7 +158,9 @@ class TrainingLog(tf.train.SessionRunHook):
             rows["waiting for input"] = f"{waiting:.1%}"
         if self._monitor.step.scaling:
             rows["skipped steps"] = self._skipped
-        log_statistics("Training statistics", rows)
+        tf.logging.info("Training statistics")
+        for name, value in rows.items():
+            tf.logging.info("  %-36s %s", name, value)
 
     def _log(self, step: int, figures: Mapping[str, float]) -> None:
         recent = self._done - self._logged
@@ -201,13 +203,6 @@ class TrainingLog(tf.train.SessionRunHook):
     def _add_to_curves(self, step: int, **values: float) -> None:
         if self._curves:
             self._curves.add(step, **values)
-
-
-def log_statistics(title: str, rows: Mapping[str, object]) -> None:
-    """Logs the statistics at the end of a part of a run, as a block of names and values."""
-    tf.logging.info(title)
-    for name, value in rows.items():
-        tf.logging.info("  %-36s %s", name, value)
 
 
 def format_seconds(seconds: float) -> str:

@@ -22,7 +22,7 @@ from albert.prediction.session import Output, PredictSession
 from albert.records.batches import Data
 from albert.records.cached_file import CachedFile
 from albert.records.records import reading_records
-from albert.training.log_hook import format_seconds, log_statistics
+from albert.training.log_hook import format_seconds
 from albert.training.loop import make_estimator
 from albert.training.output_folder import checkpoint_to_use, scoring_settings
 from albert.training.task import Task
@@ -110,7 +110,6 @@ class Predictor:
             self._positions = np.argsort(order).astype(np.int32)
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
-        self._seconds: list[float] = []
         self._session: PredictSession | None = None
 
     def outputs(self, checkpoint: str) -> OutputRows:
@@ -124,13 +123,13 @@ class Predictor:
         for batch in self._all_batches(checkpoint):
             rows.add(batch)
         seconds = time.perf_counter() - started
-        self._seconds.append(seconds)
         tf.logging.info(
-            "%s: %d examples predicted in %s, %s examples/s",
+            "%s: %d examples predicted in %s, %.2f examples/s, %s",
             os.path.basename(checkpoint),
             self._num_examples,
             format_seconds(seconds),
-            self._per_second(1, seconds),
+            self._num_examples / seconds,
+            memory_use.summary(),
         )
         return rows
 
@@ -149,24 +148,6 @@ class Predictor:
         if self._session:
             self._session.close()
         self._session = None
-
-    def log_statistics(self) -> None:
-        """Logs the time and throughput, if anything was predicted."""
-        if not self._seconds:
-            return
-        total = sum(self._seconds)
-        rows = {
-            "checkpoints": len(self._seconds),
-            "examples of each": self._num_examples,
-            "global batch": self._batch_size * collectives.size(),
-            "time": format_seconds(total),
-            "examples/s, mean": self._per_second(len(self._seconds), total),
-            **memory_use.table(),
-        }
-        log_statistics("Prediction statistics", rows)
-
-    def _per_second(self, checkpoints: int, seconds: float) -> str:
-        return f"{checkpoints * self._num_examples / seconds:.2f}"
 
     def batches(self, checkpoint: str | None) -> Iterator[Output]:
         """Yields this worker's batches of outputs, with initial values if `checkpoint` is None."""
@@ -225,7 +206,6 @@ def write_labels(task: Task, data: Data, contents: Mapping[str, Any]) -> None:
                 summary |= task.write_labels(data, outputs, names)
     predictor.finish()
     predictor.close()
-    predictor.log_statistics()
     tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(labels.paths))
 
 

@@ -52,7 +52,6 @@ class CheckpointScorer:
         self._predictor.close()
         if evaluation is None:
             return None
-        self._predictor.log_statistics()
         _report(self._settings.output_dir, evaluation.best, self._task.outputs)
         if PAGE in self._task.outputs:
             for line in samples_at_end(self._settings.output_dir):
