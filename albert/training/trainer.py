@@ -52,11 +52,16 @@ class CheckpointScorer:
         self._predictor.close()
         if evaluation is None:
             return None
-        _report(self._settings.output_dir, evaluation.best, self._task.outputs)
-        if PAGE in self._task.outputs:
-            for line in samples_at_end(self._settings.output_dir):
+        best, folder, outputs = evaluation.best, self._settings.output_dir, self._task.outputs
+        files = ", ".join([BEST, *outputs, "eval_results.json", "eval_results.txt"])
+        tf.logging.info("Results of step %d in %s: %s", best["global_step"], folder, files)
+        for name, value in best.items():
+            if isinstance(value, float):
+                tf.logging.info("  %-12s %.4g", name, value)
+        if PAGE in outputs:
+            for line in samples_at_end(folder):
                 print(line, flush=True)
-        return evaluation.best
+        return best
 
     def ends_training(self) -> bool:
         """Scores checkpoints without scores; returns on all workers whether --patience is over."""
@@ -86,18 +91,6 @@ class CheckpointScorer:
         if self._trains:
             keep_last(folder, self._settings.keep_checkpoint_max)
         return evaluation
-
-
-def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:
-    tf.logging.info("Results in %s", output_dir)
-    scores = {name: f"{value:.4g}" for name, value in best.items() if isinstance(value, float)}
-    rows = {
-        **scores,
-        "checkpoint": f"{BEST} (step {best['global_step']})",
-        "files": ", ".join([*outputs, "eval_results.json", "eval_results.txt"]),
-    }
-    for name, value in rows.items():
-        tf.logging.info("  %-12s %s", name, value)
 
 
 def train_run(
