@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import tensorflow.compat.v1 as tf
-
 from albert.checkpoints.model_folder import recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives
@@ -90,16 +88,9 @@ def rescale_to_current_workers(settings: RunSettings, begun: Mapping[str, Any]) 
     """Returns the settings for resuming a run with the current workers; `begun` are the run's."""
     if not begun:
         return settings
-    before, now = begun[WORKERS], collectives.size()
+    now = collectives.size()
     batches = _examples(begun) // (now * settings.train_batch_size)
-    scale = before / now if settings.scale_learning_rate else 1.0
-    if before != now:
-        tf.logging.info(
-            "The run was started with %d workers: each of the %d now computes %d batches per step",
-            before,
-            now,
-            batches,
-        )
+    scale = begun[WORKERS] / now if settings.scale_learning_rate else 1.0
     return settings.replaced(
         gradient_accumulation_steps=batches, learning_rate=settings.learning_rate * scale
     )

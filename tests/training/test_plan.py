@@ -58,14 +58,6 @@ def test_a_step_is_split_for_other_workers(settings, workers, batch, batches):
     assert actual.learning_rate == 0.5
 
 
-def test_only_another_number_of_workers_is_logged(settings, log):
-    line = "The run was started with 4 workers: each of the 2 now computes 6 batches per step"
-    for workers, lines in ((4, []), (2, [line])):
-        with simulated_workers(workers):
-            rescale_to_current_workers(settings, BEGUN)
-        assert log() == lines
-
-
 def test_workers_that_cannot_split_a_step_are_refused(settings):
     with pytest.raises(FlagError) as caught:
         original_batch_settings(settings, by(5))
