@@ -155,13 +155,10 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
     """Returns a message that explains TensorFlow's error to the user; None for unknown errors."""
     message = error.message
     if NOT_FINITE in message:
-        kept = "no checkpoint was written yet"
-        if newest := newest_checkpoint(folder):
-            kept = f"the last good checkpoint is {newest[1]}"
         return (
             f"the loss or its gradients are NaN or infinite at step {step}; the weights were not "
-            f"updated with them, {kept}; try a lower --learning_rate or a longer warm-up in "
-            "another --output_dir"
+            "updated with them, so all checkpoints are good; try a lower --learning_rate or a "
+            "longer warm-up in another --output_dir"
         )
     for reason in _CANNOT_WRITE:
         if reason in message:

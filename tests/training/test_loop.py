@@ -48,7 +48,7 @@ def error_of(make_operation) -> tf.errors.OpError:
             "lower --train_batch_size",
             marks=pytest.mark.slow,
         ),
-        (lambda: tf.debugging.check_numerics(tf.log([-1.0]), NOT_FINITE), "no checkpoint was wr"),
+        (lambda: tf.debugging.check_numerics(tf.log([-1.0]), NOT_FINITE), "checkpoints are go"),
         (lambda: tf.strings.to_number(tf.constant("x")), None),
     ],
     ids=["full disk", "out of memory", "not finite", "a bug"],
