@@ -92,3 +92,12 @@ def test_unknown_memory_of_a_card_is_omitted(on_device, kind):
         with pytest.raises((ValueError, RuntimeError, tf.errors.OpError)):
             tf.config.experimental.get_memory_info(f"{kind.upper()}:0")
     assert list(memory_use.table()) == ["peak host memory"]
+
+
+@pytest.mark.parametrize("kind", ["gpu", "hpu"])
+def test_memory_of_a_card_is_reported(on_device, monkeypatch, kind):
+    info = {f"{kind.upper()}:0": {"current": 3 * 10**9, "peak": 5 * 10**9}}
+    monkeypatch.setattr(tf.config.experimental, "get_memory_info", info.__getitem__)
+    on_device(kind)
+    start = "device memory 3.00 GB, peak device memory 5.00 GB, peak host memory "
+    assert memory_use.summary().startswith(start)
