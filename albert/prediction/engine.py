@@ -34,11 +34,6 @@ def choose_engine(requested: str, low: PrecisionConfig | None, quantized: str = 
     return engine
 
 
-def has_openvino() -> bool:
-    """Returns whether OpenVINO is installed, with what makes its models; imports neither."""
-    return all(map(importlib.util.find_spec, ("onnx", "openvino")))
-
-
 @functools.cache
 def _log_once(level: int, message: str) -> None:
     LOG.log(level, "%s", message)
@@ -50,7 +45,7 @@ def _fastest_engine(low: PrecisionConfig | None) -> tuple[str, str, int]:
         return TENSORFLOW, "OpenVINO computes on the CPU", logging.INFO
     if low and low.source not in (configuration.SHIPPED, configuration.SHIPPED_FOR_BERT):
         return TENSORFLOW, f"only it follows the list {low.source}", logging.INFO
-    if not has_openvino():
+    if not all(map(importlib.util.find_spec, ("onnx", "openvino"))):
         return TENSORFLOW, "OpenVINO is not installed", logging.INFO
     try:
         check_engine(OPENVINO, low.dtype.name if low else "float32")
