@@ -37,12 +37,7 @@ def curves() -> dict[str, float]:
     return {name: size / 1e9 for name, size in values.items()}
 
 
-def table() -> dict[str, str]:
-    """Returns the rows for the statistics at the end of a part of a run."""
-    sizes = ((name.removesuffix("_gb"), size) for name, size in curves().items())
-    return {name.replace("_", " "): f"{size:.2f} GB" for name, size in sizes}
-
-
 def summary() -> str:
     """Returns a description for a log line."""
-    return ", ".join(f"{name} {size}" for name, size in table().items())
+    sizes = ((name.removesuffix("_gb"), size) for name, size in curves().items())
+    return ", ".join(f"{name.replace('_', ' ')} {size:.2f} GB" for name, size in sizes)

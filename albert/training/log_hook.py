@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -50,10 +50,6 @@ class Throughput(NamedTuple):
 
     def __sub__(self, other: Throughput) -> Throughput:
         return Throughput(*map(operator.sub, self, other))
-
-    def per_second(self, batch_size: int) -> float:
-        """Returns the examples per second."""
-        return self.steps * batch_size / max(self.seconds, 1e-9)
 
 
 _NOTHING = Throughput(0, 0, 0.0, 0.0)
@@ -141,52 +137,38 @@ class TrainingLog(tf.train.SessionRunHook):
     def end(self, session) -> None:
         if self._curves:
             self._curves.close()
-        total, later = self._done, self._done - self._after_first
-        if not total.steps:
-            return
-        rows = {
-            "steps": total.steps,
-            "global batch": self._batch_size,
-            "time": format_seconds(total.seconds),
-            "first step": format_seconds(self._after_first.seconds),
-            "examples/s, mean": f"{total.per_second(self._batch_size):.2f}",
-            "examples/s, without the first step": f"{later.per_second(self._batch_size):.2f}",
-            "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
-            **memory_use.table(),
+        if self._done.steps:
+            total, first = (format_seconds(x.seconds) for x in (self._done, self._after_first))
+            text = f"Trained {self._done.steps} steps in {total}, the first one in {first}; later "
+            tf.logging.info("%s", text + "  ".join(_described(self._rates(self._steady()))))
+
+    def _steady(self) -> Throughput:
+        """Returns the work without the first step, in which the graph and kernels are made."""
+        return self._done - self._after_first if self._done.steps > 1 else self._done
+
+    def _rates(self, done: Throughput) -> dict[str, float]:
+        """Returns the speed, and if it is measured, the share of time without input, by curve."""
+        seconds = max(done.seconds, 1e-9)
+        rates = {
+            "examples_per_second": done.steps * self._batch_size / seconds,
+            "tokens_per_second": done.tokens / seconds,
         }
-        if (waiting := self._waiting(later if later.steps else total)) is not None:
-            rows["waiting for input"] = f"{waiting:.1%}"
-        if self._monitor.step.scaling:
-            rows["skipped steps"] = self._skipped
-        tf.logging.info("Training statistics")
-        for name, value in rows.items():
-            tf.logging.info("  %-36s %s", name, value)
+        if self._monitor.waited is not None:
+            rates["waiting_for_input"] = done.waited / seconds
+        return rates
 
     def _log(self, step: int, figures: Mapping[str, float]) -> None:
-        recent = self._done - self._logged
-        steady = self._done - self._after_first
-        mean = steady if steady.steps else self._done
-        left = (self._total - step) * mean.seconds / mean.steps
-        rates = {
-            "examples_per_second": recent.per_second(self._batch_size),
-            "tokens_per_second": recent.tokens / max(recent.seconds, 1e-9),
-        }
-        if (waiting := self._waiting(recent)) is not None:
-            rates["waiting_for_input"] = waiting
+        rates, steady = self._rates(self._done - self._logged), self._steady()
+        left = (self._total - step) * steady.seconds / steady.steps
         parts = [
             f"step {step}/{self._total} ({step / self._total:.1%})",
             f"loss {figures['loss']:.4f}",
             f"learning rate {figures['learning_rate']:.3g}",
-            f"{rates['examples_per_second']:.2f} examples/s "
-            f"(mean {mean.per_second(self._batch_size):.2f})",
-            f"{rates['tokens_per_second']:.0f} tokens/s",
+            *_described(rates),
         ]
-        if waiting is not None:
-            parts.append(f"waiting for input {waiting:.1%}")
         if "loss_scale" in figures:
             parts.append(f"loss scale {figures['loss_scale']:g}  skipped={figures['skipped']}")
-        parts += [memory_use.summary(), f"{format_seconds(left)} left"]
-        tf.logging.info("%s", "  ".join(parts))
+        tf.logging.info("%s", "  ".join([*parts, f"{format_seconds(left)} left"]))
         rates |= memory_use.curves()
         self._add_to_curves(step, **rates)
         if self._folder:
@@ -194,15 +176,18 @@ class TrainingLog(tf.train.SessionRunHook):
             metrics.append(self._folder, metrics.TRAINING, step, values)
         self._logged = self._done
 
-    def _waiting(self, done: Throughput) -> float | None:
-        """Returns the fraction of the time spent waiting for input; None if it is not measured."""
-        if self._monitor.waited is None:
-            return None
-        return done.waited / max(done.seconds, 1e-9)
-
     def _add_to_curves(self, step: int, **values: float) -> None:
         if self._curves:
             self._curves.add(step, **values)
+
+
+def _described(rates: Mapping[str, float]) -> Iterator[str]:
+    """Yields the parts of a log line about rates, and about memory."""
+    yield f"{rates['examples_per_second']:.2f} examples/s"
+    yield f"{rates['tokens_per_second']:.0f} tokens/s"
+    if "waiting_for_input" in rates:
+        yield f"waiting for input {rates['waiting_for_input']:.1%}"
+    yield memory_use.summary()
 
 
 def format_seconds(seconds: float) -> str:

@@ -155,9 +155,8 @@ def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, lo
     train(estimator, monitor, input_fn, settings, steps, lambda: bool(score(0)))
     assert clock.now == 20_000 + steps * 8
     lines = log()
-    assert ["time", "32.0", "s"] in map(str.split, lines)
-    assert sum("  waiting for input 37.5%  peak " in line for line in lines) == steps
-    assert ["waiting", "for", "input", "37.5%"] in map(str.split, lines)
+    assert any(line.startswith("Trained 4 steps in 32.0 s") for line in lines)
+    assert sum("  waiting for input 37.5%  peak " in line for line in lines) == steps + 1
     shares = points(tmp_path)["waiting_for_input"]
     assert shares == {step: pytest.approx(3 / 8) for step in range(1, steps + 1)}
 
@@ -193,7 +192,6 @@ def test_skipped_steps_are_logged_saved_and_resumed(tmp_path, log):
     ]
     assert [line for line in resumed if line.startswith("Skipped")] == skipped[1:]
     for lines in (whole, resumed):
-        assert ["skipped", "steps", "2"] in map(str.split, lines)
         (line,) = (line for line in lines if line.startswith("step 6/6"))
         assert "  loss scale 8192  skipped=2  " in line
     actual = [weights(tmp_path / name, "model.ckpt-6") for name in ("whole", "parts")]
