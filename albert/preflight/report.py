@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
 import socket
 import sys
@@ -21,9 +22,6 @@ from albert.distributed import collectives, launcher
 from albert.precision.rules import ConversionPlan
 from albert.settings.run_settings import RunSettings
 from albert.training import job
-
-_OLDEST_PYTHON, _NEWEST_PYTHON = (3, 10), (3, 13)
-_OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 15), (2, 21)
 
 
 class Row(NamedTuple):
@@ -72,11 +70,8 @@ class Report:
 def describe_environment(report: Report, settings: RunSettings) -> None:
     """Adds rows about the machine, and checks the flags that all programs have."""
     with report.section("programs"):
-        python = ".".join(map(str, sys.version_info[:3]))
-        report.add("Python", python, _OLDEST_PYTHON <= sys.version_info[:2] <= _NEWEST_PYTHON)
-        numbers = tuple(map(int, tf.__version__.split(".")[:2]))
-        is_known = _OLDEST_TENSORFLOW <= numbers <= _NEWEST_TENSORFLOW
-        report.add("TensorFlow", tf.__version__, is_known)
+        report.add("Python", platform.python_version())
+        report.add("TensorFlow", tf.__version__)
         report.add("host", socket.gethostname())
         report.add("processor", machine.find_processor())
         report.add("cores", usable_cores())
