@@ -58,6 +58,8 @@ class Evaluation:
         # If the initial checkpoint is scored, it is not copied.
         self._keeps_best = bool(list_checkpoints(self._folder))
         self._has_best = self._keeps_best or os.path.exists(self._best_path + ".index")
+        # Which output is missing or has changed, if any.
+        self._change: str | None = None
         self._history = self._recorded()
 
     @property
@@ -95,6 +97,11 @@ class Evaluation:
             self._folder,
             lambda line: line["kind"] != metrics.SCORES or line.get("checkpoint") in scored,
         )
+        if self._change:
+            tf.logging.warning("%s: predicting with the best checkpoint again", self._change)
+            best = self._best_path if self._has_best else self._run.init_checkpoint
+            score(resolve_checkpoint(best)).write_outputs()
+            self._write_record(self._files())
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
         if self._key != self._best_by:
@@ -176,14 +183,15 @@ class Evaluation:
             # Records of earlier versions lack newer flags.
             if differences(record["settings"], self._settings, self._run.defaults()):
                 return []
+            files, index = record.get("files", {}), f"{BEST}.index"
             if self._has_best:
                 resolve_checkpoint(self._best_path)
-            files = record.get("files", {})
-            if change := change_in(self._folder, {name: files.get(name) for name in self._files()}):
-                raise UserError(change)
+                if change := change_in(self._folder, {index: files.get(index)}):
+                    raise UserError(change)
         except UserError as e:
             tf.logging.warning("%s; scoring all checkpoints again", e)
             return []
+        self._change = change_in(self._folder, {name: files.get(name) for name in self._outputs})
         return record["history"]
 
     def _text(self) -> Iterator[str]:

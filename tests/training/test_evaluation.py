@@ -207,17 +207,14 @@ class TestResumed:
 
     @pytest.mark.parametrize(
         ("name", "damage"),
-        [
-            *(("model.ckpt-best.index", damage) for damage in (None, b"", b"11")),
-            *((name, None) for name in ("model.ckpt-best.data-00000-of-00001", "predictions.json")),
-        ],
+        [*((".index", damage) for damage in (None, b"", b"11")), (".data-00000-of-00001", None)],
     )
     @pytest.mark.parametrize("same_settings", [True, False])
     def test_a_damaged_best_checkpoint_is_made_again(self, job, name, damage, same_settings, log):
         """Without a copy of the best, an export would only have the newest checkpoint."""
         job.add(5, 10)
         job.run()
-        path = job.folder / name
+        path = job.folder / f"model.ckpt-best{name}"
         whole = path.read_bytes()
         # A hard link of the file may be that of model.ckpt-10, so it is not overwritten.
         path.unlink()
@@ -235,6 +232,27 @@ class TestResumed:
             other.unlink()
             shutil.copy(path, other)
         assert job.run()[0] == named(5, 10) and job.best_copy() == 10
+
+    @pytest.mark.parametrize("damage", [None, b"11"])
+    def test_only_the_best_is_predicted_for_a_damaged_output(self, job, damage, log):
+        """Its numbered checkpoint may be gone; earlier versions recorded fewer outputs."""
+        job.add(5, 10, 15)
+        _, best = job.run()
+        job.remove(5, 10)
+        job.output.unlink()
+        if damage:
+            job.output.write_bytes(damage)
+        log()
+
+        def score(checkpoint):
+            return CheckpointScores(job.score(checkpoint)[0], lambda: job.output.write_text("new"))
+
+        assert job.run(score) == (["model.ckpt-best"], best)
+        assert "predictions.json" in log(logging.WARNING)[0]
+        assert job.output.read_text() == "new", "the new content is recorded"
+        assert job.run()[0] == [] and len(job.record()["history"]) == 3
+        job.replace_record({k: v for k, v in job.record().items() if k != "files"})
+        assert job.run()[0] == []
 
     @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", {"settings": None}, {"version": 0}])
     def test_a_damaged_record_scores_all_again(self, job, content, log):
