@@ -16,8 +16,9 @@ from albert.core.log import LOG
 # processes assume that it is dead. They notice a dead process on the same host even sooner.
 STALE_SECONDS = 20.0
 REFRESH_SECONDS = 4.0
-# Long enough to detect and remove the lock of a dead process on this host.
-_GLANCE_SECONDS = 0.5
+# Long enough to remove the lock of a dead process on this host. filelock waits 2 seconds for the
+# name of a holder, which may have been killed before it wrote it.
+_GLANCE_SECONDS = 2.5
 # A job that is ending has a few minutes to write its last checkpoint, see `deploy/`.
 WAIT_SECONDS = 300.0
 

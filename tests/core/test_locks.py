@@ -79,6 +79,12 @@ def test_the_lock_of_a_killed_holder_is_free_at_once(path, enter, never):
     assert not os.path.exists(path + ".lock")
 
 
+def test_the_lock_of_a_holder_that_was_killed_before_it_wrote_its_name_is_free_soon(path, never):
+    open(path + ".lock", "w").close()
+    with locks.exclusive(path, waits=False):
+        assert os.path.getsize(path + ".lock")
+
+
 def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(socket, "gethostname", lambda: "another-host")
