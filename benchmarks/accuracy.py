@@ -36,10 +36,7 @@ from benchmarks.parts.harness import ROOT, Table, spread, timed
 
 PEER, GROUPED = _PEERS = "transformers", "transformers_grouped"
 _MOST_ERRORS = 2
-_MRPC_FILES = {
-    "train.tsv": "msr_paraphrase_train.txt",
-    "dev.tsv": "msr_paraphrase_test.txt",
-}
+_MRPC_FILES = {"train.tsv": "msr_paraphrase_train.txt", "dev.tsv": "msr_paraphrase_test.txt"}
 # The folders of tasks in GLUE's archive.
 _GLUE = {"rte": "RTE", "cola": "CoLA", "sts-b": "STS-B", "sst-2": "SST-2"}
 

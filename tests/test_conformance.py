@@ -36,14 +36,7 @@ from tests.helpers.checkpoints import FILE_STORE, losses, tracked_runs, weights
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS
 from tests.helpers.golden import read_json as read
-from tests.helpers.running import (
-    assert_fails,
-    at_step,
-    run,
-    run_as_workers,
-    succeed,
-    task_of,
-)
+from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed, task_of
 from tests.helpers.squad import questions_of
 from tests.helpers.tiny_runs import FLAGS, LABELLING, MODEL, write_input
 

@@ -338,10 +338,7 @@ def test_another_run_does_not_continue_the_first_one(tmp_path):
     for mark, own, after in ((1, lines, 3), (2, [b"B0\n"] * 9, 1)):
         with pytest.raises(KeyboardInterrupt):
             rows.write_resumably(
-                path,
-                [mark],
-                b"",
-                lambda first, own=own, after=after: stopping(first, own, after),
+                path, [mark], b"", lambda first, own=own, after=after: stopping(first, own, after)
             )
     (tmp_path / "new.csv.partial").write_bytes(b"B0\n" * 4)
     rows.write_resumably(path, [1], b"", lambda first: stopping(first, lines, 0))

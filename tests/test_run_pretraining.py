@@ -18,15 +18,7 @@ from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
 from tests.helpers.checkpoints import weights
 from tests.helpers.files import settings_of
-from tests.helpers.running import (
-    albert,
-    assert_fails,
-    at_step,
-    command_of,
-    run,
-    run_text,
-    succeed,
-)
+from tests.helpers.running import albert, assert_fails, at_step, command_of, run, run_text, succeed
 from tests.helpers.tiny_runs import write_topics
 
 LENGTHS = "--max_seq_length=48", "--max_predictions_per_seq=6"

@@ -10,11 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import (
-    check_finite,
-    load_checkpoint,
-    resolve_checkpoint,
-)
+from albert.checkpoints.checkpoint_files import check_finite, load_checkpoint, resolve_checkpoint
 from albert.checkpoints.labels import Labels, rows_by_name
 from albert.checkpoints.model_folder import ModelFolder
 from albert.checkpoints.transformers_folder import TransformersFolder, set_initial_value

@@ -51,8 +51,7 @@ class ShowSettings(Settings):
     only: str = setting("all", "Kind of samples to show and count.", choices=tuple(ONLY))
     data: str | None = setting(None, "SQuAD JSON file or table with the questions.")
     predictions: str | None = setting(
-        None,
-        "JSON file that maps question ids to answers. The page is written next to it.",
+        None, "JSON file that maps question ids to answers. The page is written next to it."
     )
     null_odds_file: str | None = setting(
         None, "JSON file with the log-odds of no answer, for --predictions."

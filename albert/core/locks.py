@@ -98,10 +98,7 @@ def release_held() -> None:
 
 def _lease(path: str, **options) -> filelock.SoftFileLease:
     return filelock.SoftFileLease(
-        path + ".lock",
-        lease_duration=STALE_SECONDS,
-        heartbeat_interval=REFRESH_SECONDS,
-        **options,
+        path + ".lock", lease_duration=STALE_SECONDS, heartbeat_interval=REFRESH_SECONDS, **options
     )
 
 

@@ -19,29 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert import api
-from albert.checkpoints.checkpoint_files import (
-    BEST,
-    copy_checkpoint,
-    resolve_checkpoint,
-)
-from albert.checkpoints.model_folder import (
-    ASSETS,
-    QUANTIZED,
-    Assets,
-    ModelFolder,
-    write_assets,
-)
+from albert.checkpoints.checkpoint_files import BEST, copy_checkpoint, resolve_checkpoint
+from albert.checkpoints.model_folder import ASSETS, QUANTIZED, Assets, ModelFolder, write_assets
 from albert.core.errors import UserError, reporting
 from albert.core.log import LOG
 from albert.devices import machine
 from albert.onnx.graph import INPUTS
-from albert.openvino.encoder import (
-    Recording,
-    compile_model,
-    read_quantized,
-    recording,
-    write_model,
-)
+from albert.openvino.encoder import Recording, compile_model, read_quantized, recording, write_model
 from albert.records import DEV
 from albert.settings.engines import OPENVINO
 from albert.tasks import TASKS, completed

@@ -5,12 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.core.errors import FlagError
-from albert.corpus.conversion import (
-    LONGEST_SENTENCE,
-    check_language,
-    content_hash,
-    split_sentences,
-)
+from albert.corpus.conversion import LONGEST_SENTENCE, check_language, content_hash, split_sentences
 
 
 def test_abbreviations_and_line_ends_do_not_end_a_sentence():

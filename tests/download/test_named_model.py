@@ -107,11 +107,7 @@ def test_a_refusal_of_the_hub_is_one_line(publish, server, code, message):
 @pytest.mark.parametrize(
     ("files", "changed", "message"),
     [
-        (
-            {"config.json": b"{}", "pytorch_model.bin": b"x"},
-            {},
-            "no weights in safetensors, and ",
-        ),
+        ({"config.json": b"{}", "pytorch_model.bin": b"x"}, {}, "no weights in safetensors, and "),
         (OTHERS, {}, "no config.json, so it is no model of transformers"),
         (NEEDED, {"HF_ENDPOINT": "http://127.0.0.1:9"}, "hub cannot be reached; download it on a"),
         (NEEDED, {"HF_HUB_OFFLINE": "1"}, "and the hub cannot be reached"),

@@ -11,11 +11,7 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.optimization import TrainStep
 from albert.records.batches import Data
-from albert.records.records import (
-    RecordFile,
-    reading_records,
-    sequence_lengths,
-)
+from albert.records.records import RecordFile, reading_records, sequence_lengths
 from albert.records.tf_example import serialize
 from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import StepMonitor

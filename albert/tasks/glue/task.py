@@ -23,11 +23,7 @@ from albert.settings.text_settings import DevSplitSettings
 from albert.tasks import completed
 from albert.tasks.classification.base import ClassificationTask
 from albert.tasks.classification.head import make_head
-from albert.tasks.classification.metrics import (
-    USUAL_THRESHOLD,
-    best_threshold,
-    with_predictions,
-)
+from albert.tasks.classification.metrics import USUAL_THRESHOLD, best_threshold, with_predictions
 from albert.tasks.glue.custom import TsvProcessor, with_own_data
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.features import make_records

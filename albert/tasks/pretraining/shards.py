@@ -121,10 +121,7 @@ class BlockMaker:
 
 
 def pair_records(
-    batch: SequenceBatch,
-    masked: MaskedRows,
-    begins_word: np.ndarray,
-    table: tf_example.VarintTable,
+    batch: SequenceBatch, masked: MaskedRows, begins_word: np.ndarray, table: tf_example.VarintTable
 ) -> Iterator[bytes]:
     """Yields the record of each row of a batch.
 

@@ -10,13 +10,7 @@ from albert.core.text import printable
 from albert.tables.bad_rows import BadRows
 from albert.tables.overview import SHOWN, Line, Overview
 from albert.tasks.squad.question_tables import COLUMNS
-from albert.tasks.squad.questions import (
-    IMPOSSIBLE,
-    NO_ANSWER,
-    Paragraph,
-    Questions,
-    QuestionSource,
-)
+from albert.tasks.squad.questions import IMPOSSIBLE, NO_ANSWER, Paragraph, Questions, QuestionSource
 
 # What else is counted, with the rest of its text.
 _ROWS = {

@@ -23,9 +23,7 @@ class SquadSettings(FileSettings, theme=DATA):
     described = ("doc_stride", "max_query_length", "n_best_size", "max_answer_length")
     do_train: bool = setting(True, "Train on --train_file.", basic=True)
     do_predict: bool = setting(
-        True,
-        "Answer --predict_file with every checkpoint, and score the answers.",
-        basic=True,
+        True, "Answer --predict_file with every checkpoint, and score the answers.", basic=True
     )
     train_file: str = setting(
         "",

@@ -17,11 +17,7 @@ from albert.tables.tables import find_table
 from albert.tasks.squad.feature_files import read_examples
 from albert.tasks.squad.features import SquadExample
 from albert.tasks.squad.question_tables import read_questions
-from albert.tasks.squad.questions import (
-    Questions,
-    QuestionSource,
-    articles_of,
-)
+from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 
 
 @pytest.fixture
