@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import math
@@ -19,6 +20,8 @@ from starlette.types import ASGIApp
 from albert.core.errors import UserError
 
 _BACKLOG = 2048
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SECONDS_BETWEEN_COMPLAINTS = 60
 # Longest time between two requests of a connection. The time for a body is limited by the
 # application; that for the head of a request, by a proxy: see deploy/nginx.conf.
 _IDLE_SECONDS = 15
@@ -86,6 +89,7 @@ class HttpServer:
             timeout_graceful_shutdown=math.ceil(request_seconds) + 1,
         )
         self._server = uvicorn.Server(config)
+        self._complained = -math.inf
         # Uvicorn installs its signal handlers only in a main thread. In this thread it does not, so
         # the program's own handlers stay.
         self._thread = threading.Thread(
@@ -96,8 +100,22 @@ class HttpServer:
             time.sleep(0.01)
 
     async def _serve(self, listener: socket.socket) -> None:
-        asyncio.get_running_loop().set_exception_handler(_note_fault)
+        asyncio.get_running_loop().set_exception_handler(self._note_fault)
         await self._server.serve([listener])
+
+    def _note_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Logs an error; logs a lack of room for connections, which repeats often, only rarely."""
+        error = context.get("exception")
+        if isinstance(error, h11.ProtocolError):
+            # After an early answer, such as 401, the client sent what is not HTTP.
+            return
+        if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+            loop.default_exception_handler(context)
+        elif time.monotonic() - self._complained >= _SECONDS_BETWEEN_COMPLAINTS:
+            self._complained = time.monotonic()
+            logging.getLogger(__name__).error(
+                "no connection can be accepted: %s; see `ulimit -n`", error.strerror
+            )
 
     def serves(self, seconds: float) -> bool:
         """Waits, and returns whether the server is still running."""
@@ -108,14 +126,3 @@ class HttpServer:
         """Accepts no more requests, and returns when all accepted ones are answered."""
         self._server.should_exit = True
         self._thread.join()
-
-
-def _note_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Logs an error; asyncio waits for a second after a lack of room for connections."""
-    error = context.get("exception")
-    if isinstance(error, OSError) and "socket" in context:
-        text = "no connection can be accepted: %s; see `ulimit -n`"
-        logging.getLogger(__name__).error(text, error.strerror)
-    # After an early answer, such as 401, the client may send what is not HTTP.
-    elif not isinstance(error, h11.ProtocolError):
-        loop.default_exception_handler(context)

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 import albert
 from albert.core.errors import UserError
-from albert.serving import server, services
+from albert.serving import services
 from albert.serving.server import hosts_of, listen
 from albert.serving.services import read, service_of
 from albert.serving.web import Limits
@@ -407,8 +407,9 @@ def test_a_request_that_is_not_http_is_refused_without_a_traceback(served, caplo
     assert caplog.records == []
 
 
-def test_a_lack_of_file_descriptors_is_logged_in_a_line(served, caplog):
-    context = {"socket": served.listener, "exception": OSError(24, "Too many open files")}
-    server._note_fault(asyncio.AbstractEventLoop(), context)
+def test_a_lack_of_file_descriptors_is_one_log_line(served, caplog):
+    for _ in range(3):
+        loop = asyncio.AbstractEventLoop()
+        served.server._note_fault(loop, {"exception": OSError(24, "Too many open files")})
     message = "no connection can be accepted: Too many open files; see `ulimit -n`"
     assert caplog.messages == [message]
