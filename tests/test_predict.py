@@ -242,12 +242,13 @@ def test_a_bad_row_is_named_or_stays_empty(call, random_model, write, log):
     assert said == f"{path}: skipped 2 rows: text_a is empty: line 4, line 8"
     lines = pathlib.Path("new.predicted.csv").read_text().split("\n")
     assert lines[3:6] == [",2,,", ",,,", ""] and lines[7:] == ["  ,4,,", ""]
-    write('{"text_a": 1}\n{"text_a": "x"}\n{"text": "x"}\n', "new.jsonl")
+    write('{"text_a": 1}\n{"text_a": "x"}\n{"text": "x"}\n{"text_a": ""}\n', "new.jsonl")
     with pytest.raises(UserError, match="2 rows: text_a is missing or not a text: line 1, line 3"):
         call(folder, "new.jsonl")
     call(folder, "new.jsonl", "--on_bad_row=skip")
+    assert len([line for line in log() if "skipped" in line]) == 2, "a line for each reason"
     found = rows_of("new.predicted.jsonl")
-    assert [row["prediction"] is None for row in found] == [True, False, True]
+    assert [row["prediction"] is None for row in found] == [True, False, True, True]
 
 
 def blocks_of(lines: list[bytes], seconds: float = 0.0):

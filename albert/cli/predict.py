@@ -74,17 +74,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def main(args: argparse.Namespace) -> None:
     """Writes the predictions; raises a `UserError` if the model or the file is unusable."""
-    shown = set[str]()
-
-    def is_new(record: logging.LogRecord) -> bool:
-        is_known = record.msg in shown
-        shown.add(record.msg)
-        return not is_known
-
     with contextlib.ExitStack() as stack:
-        # Each block of rows would repeat warnings, such as that of truncated texts.
-        LOG.addFilter(is_new)
-        stack.callback(LOG.removeFilter, is_new)
         path = args.file
         if path == _STANDARD:
             path = os.path.join(
@@ -131,7 +121,7 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
 
     def blocks(first: int) -> Iterator[tuple[int, bytes]]:
         records = table.records()
-        with progress_bar(total, "rows", "rows") as bar:
+        with progress_bar(total, "rows", "rows") as bar, _each_warning_once():
             bar.update(sum(1 for _ in zip(range(first), records, strict=False)))
             for count, text in rows.predicted_blocks(records, predictor, extended):
                 if Snapshot.of([table.path]) != snapshot:
@@ -151,6 +141,23 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
     made_from += [repr(folder.description), folder.engine, folder.precision]
     rows.write_resumably(output, made_from, extended.head(), blocks)
     LOG.info("Wrote the predictions to %s", output)
+
+
+@contextlib.contextmanager
+def _each_warning_once() -> Iterator[None]:
+    """Shows only the first warning of a kind, such as truncated texts, instead of each block's."""
+    shown = set[str]()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        is_known = record.msg in shown
+        shown.add(record.msg)
+        return not is_known
+
+    LOG.addFilter(is_new)
+    try:
+        yield
+    finally:
+        LOG.removeFilter(is_new)
 
 
 def _columns(args: argparse.Namespace, model: AskedModel, table: Table) -> list[str]:
