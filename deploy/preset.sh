@@ -57,6 +57,8 @@ case $preset in
   pretrain_*)
     folder=$data/pretraining length=512
     [[ $preset != *_phase_1 ]] || length=128
+    [[ $preset != *_phase_2 || "$*" == *--init_checkpoint=* ]] ||
+      fail "$preset: add --init_checkpoint=FILE, the last checkpoint of phase 1"
     need_folder "$folder" "make the records with \`albert pretraining-data\`"
     exec "$python" "$project/albert" pretrain "--flagfile=$project/configs/$preset.flags" \
       "--input_file=$folder/$length/train-*" "--eval_file=$folder/$length/dev-*" "$@" ;;

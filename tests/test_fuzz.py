@@ -227,7 +227,7 @@ def test_damaged_tables_are_read_as_a_plain_reader_reads_them_or_refused(table, 
 
 QUESTIONS = [
     json.dumps({"version": 1, **make_squad(3, 2), "extra": [{"a": [1e5]}]}).encode(),
-    json.dumps(make_squad(1, 2)["data"], indent=1).encode("utf-16"),
+    json.dumps(make_squad(1, 2)["data"], indent=1).encode(),
 ]
 
 

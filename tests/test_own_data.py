@@ -93,7 +93,7 @@ class TestColumns:
             ("text,a,b", ["a b,1,1", "c d,1,2", "e f,2,1", "g h,2,2"], "several .* be the label"),
             ("text,other", ["a b,c d", "e f,g h"], "no column may be the label; pass --label_col"),
             ("text,label", ["1,x", "2,y", "3,x"], "the column text has no text with a letter"),
-            ("", (), "csv looks like an empty file$"),
+            ("", (), "csv looks like an empty file; pass a table of texts and labels$"),
             ("context,question,answer", ["a b,c d,b"], "like questions: use `albert squad`"),
         ],
     )

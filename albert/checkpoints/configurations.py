@@ -73,8 +73,8 @@ def check_widths(where: str, config: Mapping) -> None:
     """Raises a `UserError` for an ALBERT that has another layer in `transformers` than here."""
     if config.get("embedding_size") == config["hidden_size"]:
         raise UserError(
-            f"{where}: an ALBERT whose embedding_size equals its hidden_size cannot be converted, "
-            "because transformers has a layer between them, and this project none"
+            f"{where}: an ALBERT whose embedding_size equals its hidden_size has another layer in "
+            "transformers than here; use a checkpoint of TensorFlow, and only with this project"
         )
 
 

@@ -36,7 +36,9 @@ def parse(argv: list[str]) -> list[str]:
     if words[0] not in ("--version", *HELP):
         advice = see_help(words[0], WORDS)
         raise FlagError(f"{words[0]!r} is not one of {', '.join(WORDS)}{advice}")
-    print(f"{argv[0]} {VERSION}" if words[0] == "--version" else (__doc__ or "").strip())
+    # With PYTHONOPTIMIZE=2, there is no docstring.
+    text = (__doc__ or ", ".join(WORDS)).strip()
+    print(f"{argv[0]} {VERSION}" if words[0] == "--version" else text)
     sys.exit(0)
 
 

@@ -112,7 +112,7 @@ def _receive_rest(url: str, part: Path, size: int | None) -> None:
             if offset and code in (206, 416) and not is_rest:
                 part.unlink()
                 raise _Transient("the server has no rest of the partial download")
-            if code not in (200, 206):
+            if code != 200 and not (offset and is_rest):
                 raise UserError(f"{url}: HTTP {code}; check the address")
             _receive(url, part, response, size)
     except UserError:

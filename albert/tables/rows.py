@@ -52,6 +52,8 @@ def rows_of(data: object, names: Sequence[Sequence[str]], what: str = "data") ->
 
 def _plain(value: Any) -> Any:
     """Returns a value as JSON has it; raises a `ValueError` if JSON has no such value."""
+    if isinstance(value, Mapping):
+        value = {str(name): cell for name, cell in value.items()}
     text = json.dumps(value, default=_library_value)
     return json.loads(text, parse_constant=lambda name: None if name == "NaN" else float(name))
 

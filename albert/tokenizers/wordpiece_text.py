@@ -24,6 +24,9 @@ _CJK_BLOCKS = (
     *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
 )
 
+# Longest key of a `Computed`: texts without spaces may have many words of many kilobytes.
+_LONGEST_KEY = 100
+
 
 def convert_to_unicode(text: str | bytes) -> str:
     """Converts UTF-8 bytes to a string and drops invalid bytes; returns a string unchanged."""
@@ -167,16 +170,21 @@ class WordpieceTokenizer:
 
 
 class Computed(dict):
-    """A dictionary that computes a missing value from its key, and keeps at most `limit` values."""
+    """A dictionary that computes a missing value from its key, and keeps at most `limit` values.
+
+    It does not keep those of keys that are long texts.
+    """
 
     def __init__(self, compute: Callable[[Any], Any], limit: int = sys.maxsize):
         super().__init__()
         self._compute, self._limit = compute, limit
 
     def __missing__(self, key: Any) -> Any:
-        if len(self) == self._limit:
-            self.clear()
-        self[key] = value = self._compute(key)
+        value = self._compute(key)
+        if isinstance(key, int) or len(key) <= _LONGEST_KEY:
+            if len(self) == self._limit:
+                self.clear()
+            self[key] = value
         return value
 
 

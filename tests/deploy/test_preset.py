@@ -77,6 +77,8 @@ def test_a_pretraining_gets_its_records_and_no_model(preset, length, start, data
     expected = [f"--{n}_file={file}" for n, file in zip(("input", "eval"), files, strict=True)]
     flagfile = f"--flagfile={ROOT / 'configs' / preset}.flags"
     assert given == ["pretrain", flagfile, *expected, "--output_dir=out"]
+    result = start("pretrain_bert_large_phase_2", model="none")
+    assert "add --init_checkpoint=FILE, the last checkpoint of phase 1" in result.stderr
 
 
 def test_models_with_a_wordpiece_vocabulary_get_it(start, data):

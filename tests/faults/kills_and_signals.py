@@ -30,6 +30,9 @@ from tests.helpers.running import MPIRUN, at_step, under_mpirun
 from tests.helpers.tiny_runs import FLAGS, write_input
 
 pytestmark = pytest.mark.timeout(4 * LONGEST)
+# A shell starts a job in the background with these ignored, and so would be the runs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 SOURCE = pathlib.Path(__file__).with_name("kill_at.c")
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
 KILLS, SIGNALS = int(os.environ.get("KILLS", 60)), int(os.environ.get("SIGNALS", 20))

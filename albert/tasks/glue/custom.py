@@ -164,7 +164,8 @@ class TsvProcessor(DataProcessor):
 
     def release(self) -> None:
         """Drops the rows for training, which nothing reads if their features are reused."""
-        self._survey(self._train_file).parts.pop(False, None)
+        if self._survey.cache_info().currsize:
+            self._survey(self._train_file).parts.pop(False, None)
 
     def _read(self, path: str) -> _Survey:
         table, settings, known = open_table(path), self._settings, None

@@ -96,7 +96,8 @@ def find_columns(
             return "".join(possible)
         look, number = look_of(path), "several columns" if possible or named else "no column"
         if look.name and look.kind != LABELS:
-            raise UserError(f"{path} looks like {look.advice}")
+            needed = "" if look.kind else "; pass a table of texts and labels"
+            raise UserError(f"{path} looks like {look.advice}{needed}")
         _check_header(table, rows)
         known, what = columns(possible or named or free), name.removesuffix("_column")
         also = f"; if each is a label, pass --label_columns={','.join(bits)}" * (len(bits) > 1)

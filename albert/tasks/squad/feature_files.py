@@ -187,10 +187,11 @@ class SquadFeatures(FeatureSource):
         """Returns examples for training or questions to predict, and what training skips."""
         questions = Questions(self._source)
         result: tuple[Countable[Any], Mapping[str, int]] = questions, {}
+        impossible = list[str]()
         if self._is_training:
             result = read_examples(questions, True, self._unanswerable)
             impossible = [one.qas_id for one in result[0] if one.is_impossible]
-        else:
+        elif not self._unanswerable:
             impossible = [one["id"] for _, one in questions if one.get("is_impossible")]
         if impossible and not self._unanswerable:
             raise UserError(

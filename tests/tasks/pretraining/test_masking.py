@@ -66,11 +66,11 @@ def rows_of(count, length_a, length_b, seq_length):
     return ids, layout, rng.random((count, seq_length)) < 0.35
 
 
-def mask(options, ids, layout, begins_word=None, vocab_size=VOCAB_SIZE):
+def mask(options, ids, layout, begins_word=None):
     """Returns the masked batch; without `begins_word`, every token is a word."""
     if begins_word is None:
         begins_word = np.ones(ids.shape, bool)
-    masker = Masker(options, MASK, vocab_size)
+    masker = Masker(options, MASK, VOCAB_SIZE)
     return masker.mask(ids, layout, begins_word, np.random.default_rng(0))
 
 
