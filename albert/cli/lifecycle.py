@@ -20,7 +20,6 @@ from albert.core import locks, signals
 from albert.core.errors import NO_UTF8, UserError
 from albert.core.log import LOG, make_handler
 from albert.distributed import launcher
-from albert.distributed.failure import REPEATED_AFTER, fail, say
 
 
 def run(command: Any, request: Any) -> None:
@@ -43,7 +42,9 @@ def _run_main(command: Any, request: Any) -> None:
         try:
             tempfile.gettempdir()
         except FileNotFoundError as e:
-            fail(f"{e.strerror}: free some disk space, or set TMPDIR to a folder that has space", 1)
+            launcher.fail(
+                f"{e.strerror}: free some disk space, or set TMPDIR to a folder that has space", 1
+            )
         # The objects of this import live until the end. Collecting garbage takes a sixth of its
         # time.
         gc.disable()
@@ -60,7 +61,7 @@ def _run_main(command: Any, request: Any) -> None:
     signals.uninstall()
     # Only now, because everything that `main` used has been cleaned up.
     if failure:
-        fail(*failure)
+        launcher.fail(*failure)
 
 
 def _failure_of(main: Callable[[Any], None], request: Any) -> tuple[str, int] | None:
@@ -95,10 +96,10 @@ def _failure_of(main: Callable[[Any], None], request: Any) -> tuple[str, int] | 
 def _end_stopped(stopped: signals.Stopped) -> None:
     signals.uninstall()
     if launcher.is_first():
-        say(str(stopped))
+        launcher.say(str(stopped))
     elif stopped.by_all_workers:
         # Rank 0 must print the message before the launcher ends the job because of this worker.
-        time.sleep(REPEATED_AFTER)
+        time.sleep(launcher.REPEATED_AFTER)
     sys.stdout.flush()
     # The usual clean-up would wait for other processes.
     os._exit(stopped.exit_code)

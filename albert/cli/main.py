@@ -152,13 +152,13 @@ def _starting() -> Iterator[None]:
         installation.check()
         yield
     except UserError as e:
-        from albert.distributed.failure import fail
+        from albert.distributed.launcher import fail
 
         fail(str(e), e.exit_code)
     except BrokenPipeError:
         os._exit(0)
     except OSError as e:
-        from albert.distributed.failure import say
+        from albert.distributed.launcher import say
 
         say(f"{e.filename or 'standard output'}: {e.strerror}")
         os._exit(1)

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from albert.core.cores import default_processes
 from albert.core.errors import FlagError
+from albert.core.processes import default_processes
 from albert.distributed import launcher
 from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings, TextSettings

@@ -11,8 +11,8 @@ so it may be larger than memory. The text does not depend on the number of worke
 from __future__ import annotations
 
 from albert.cli import require_standard_output
-from albert.core.cores import default_processes
 from albert.core.errors import UserError
+from albert.core.processes import default_processes
 from albert.settings.fields import Settings, setting
 
 NEEDS_TENSORFLOW = False

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.cores import usable_cores
+from albert.core.processes import usable_cores
 from albert.distributed import collectives
 
 # Thread counts of TensorFlow, within an operation and across operations, and of OpenMP.

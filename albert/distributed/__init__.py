@@ -1,1 +1,1 @@
-"""The workers of a job: launcher, collectives, heartbeats and failures."""
+"""The workers of a job: launcher, collectives and heartbeats."""

@@ -14,7 +14,7 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-from albert.distributed import collectives, exchange, failure
+from albert.distributed import collectives, exchange, launcher
 
 # Seconds.
 _TO_CONNECT = 10.0
@@ -94,7 +94,7 @@ def _watch(connection: socket.socket, name: str, limit: float) -> None:
             silent += pause
         except OSError:
             return
-    failure.fail(
+    launcher.fail(
         f"{name} has not answered for {silent:.0f} s (--stall_seconds): its process or host hangs "
         "or is stopped; start the job again to resume",
         1,

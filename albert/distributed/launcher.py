@@ -1,10 +1,11 @@
-"""The rank of this process in its job, from the environment variables of its launcher.
+"""The rank of this process in its job, from its launcher's variables, and how it ends on an error.
 
 This module does not import TensorFlow, so that programs without it can use it to report errors.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import socket
@@ -12,8 +13,12 @@ import sys
 import time
 from typing import NamedTuple
 
+from albert.core.text import one_line
+
 # Seconds.
 _HEAD_START = 1.0
+# Those that ranks other than 0 wait before they print an error.
+REPEATED_AFTER = 2.0
 # The variables of each launcher for the rank, the size, the rank on this host, and the size there.
 _LAUNCHERS = {
     "mpirun": ("OMPI_COMM_WORLD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
@@ -68,3 +73,27 @@ def label() -> str:
     if started.size == 1:
         return ""
     return f"rank {started.rank} of {started.size} on {socket.gethostname()}"
+
+
+def fail(message: str, code: int) -> None:
+    """Prints a one-line error message and ends the program."""
+    rank = label()
+    if rank and not is_first():
+        # If rank 0 has the same error, it prints it first, and the launcher ends the other ranks
+        # before they repeat it.
+        time.sleep(REPEATED_AFTER)
+    where = f"{rank}: " if rank else ""
+    say(f"error: {where}{message}")
+    if rank:
+        # Skip the usual clean-up, which would wait for workers that wait for this one. The launcher
+        # notices the failure and ends the job.
+        os._exit(code)
+    sys.exit(code)
+
+
+def say(message: str) -> None:
+    """Prints a message on one line on standard error, after the program's name."""
+    with contextlib.suppress(BrokenPipeError):
+        # In one piece, because mpirun puts a tag before each piece.
+        sys.stderr.write(f"{os.path.basename(sys.argv[0])}: {one_line(message)}\n")
+        sys.stderr.flush()

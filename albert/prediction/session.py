@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import restore, restoring
 from albert.core import estimators
-from albert.core.forks import check_not_forked
+from albert.core.processes import check_not_forked
 from albert.devices import device
 from albert.distributed import collectives
 from albert.prediction.model import DEFAULT_SIGNATURE

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.cores import usable_cores
 from albert.core.errors import UserError
+from albert.core.processes import usable_cores
 from albert.core.text import printable
 from albert.devices import device, habana, machine
 from albert.distributed import collectives, launcher

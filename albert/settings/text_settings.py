@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, TypeVar
 
-from albert.core.cores import default_processes
 from albert.core.errors import FlagError
 from albert.core.files import file_of_split
+from albert.core.processes import default_processes
 from albert.settings.fields import (
     DATA,
     FEATURES,

@@ -170,10 +170,7 @@ class WordpieceTokenizer:
 
 
 class Computed(dict):
-    """A dictionary that computes a missing value from its key, and keeps at most `limit` values.
-
-    It does not keep those of keys that are long texts.
-    """
+    """A dictionary that computes missing values; keeps at most `limit`, and none of long texts."""
 
     def __init__(self, compute: Callable[[Any], Any], limit: int = sys.maxsize):
         super().__init__()

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.forks import check_not_forked
+from albert.core.processes import check_not_forked
 from albert.distributed import collectives
 from albert.records import DEV, TEST, TRAIN
 from albert.settings.run_settings import RunSettings

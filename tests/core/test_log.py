@@ -6,7 +6,7 @@ import pytest
 
 from albert.core.files import PACKAGE
 from albert.core.log import make_handler
-from albert.distributed.failure import say
+from albert.distributed.launcher import say
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def watch(monkeypatch):
 
     def watch(*answers, sends=lambda content: None):
         said = []
-        monkeypatch.setattr(heartbeats.failure, "fail", lambda line, code: said.append(line))
+        monkeypatch.setattr(heartbeats.launcher, "fail", lambda line, code: said.append(line))
         monkeypatch.setattr(heartbeats, "time", types.SimpleNamespace(sleep=lambda seconds: None))
         calls = {"recv": answer(*answers), "sendall": sends, "settimeout": lambda seconds: None}
         heartbeats._watch(types.SimpleNamespace(**calls), "rank 2 on b", 9.0)

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from albert.core.cores import default_processes, usable_cores
+from albert.core.processes import default_processes, usable_cores
 
 
 def test_cores_are_counted_on_every_system(monkeypatch):
