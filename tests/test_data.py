@@ -45,10 +45,8 @@ example 2, id b
 
 
 @pytest.fixture
-def table(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text(TABLE)
-    return path
+def table(write):
+    return pathlib.Path(write(TABLE, "table.csv"))
 
 
 @pytest.fixture
@@ -77,17 +75,6 @@ def answers(**members: object) -> dict:
     return {"answers": [{"text": "98 km", "answer_start": 13, **members}]}
 
 
-@pytest.fixture
-def file(tmp_path):
-    def file(content: object) -> pathlib.Path:
-        path = tmp_path / "file.json"
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return file
-
-
 # Questions after a good one, and why a training skips them.
 SKIPPED = [
     (answers(answer_start=10**400), "the answer is not at its answer_start"),
@@ -97,28 +84,28 @@ SKIPPED = [
 
 
 @pytest.mark.parametrize(("question", "reason"), SKIPPED)
-def test_check_counts_what_a_training_skips(call, capsys, file, question, reason):
-    path = file(squad({}, question))
+def test_check_counts_what_a_training_skips(call, capsys, write, question, reason):
+    path = write(squad({}, question))
     with pytest.raises(UserError, match=f"^{path}: 1 question: {reason}: q1; correct them, or"):
         call("check", path)
     shown = capsys.readouterr().out
     assert "The Tamar is [98 km] long." in shown and shown.count("[") == 1
     assert "[98 km]" in call("check", path, "--on_bad_row=skip")
-    examples, skipped = read_examples(Questions(QuestionSource(str(path))), is_training=True)
+    examples, skipped = read_examples(Questions(QuestionSource(path)), is_training=True)
     assert ([e.qas_id for e in examples], skipped) == (["q0"], {reason: 1})
 
 
-def test_a_wrong_start_is_corrected_if_the_answer_occurs_once(call, file):
-    path = file(squad(answers(answer_start=3), answers(text="is", answer_start=-1)))
+def test_a_wrong_start_is_corrected_if_the_answer_occurs_once(call, write):
+    path = write(squad(answers(answer_start=3), answers(text="is", answer_start=-1)))
     shown = call("check", path, "--on_bad_row=lenient")
     assert "questions         1\n" in shown and "The Tamar is [98 km] long." in shown
 
 
-def test_check_counts_what_only_one_version_trains_on(call, file):
+def test_check_counts_what_only_one_version_trains_on(call, write):
     """A repeated question, one with several answers, and unanswerable ones."""
     several = {"answers": [*answers()["answers"], {"text": "long", "answer_start": 19}]}
     none = {"answers": [], "is_impossible": True}
-    path = file(squad({}, {"question": "How long? 0"}, several, none, {"answers": []}))
+    path = write(squad({}, {"question": "How long? 0"}, several, none, {"answers": []}))
     shown = call("check", path).partition("\n\n")[0].splitlines()[2:]
     assert shown == [
         "  questions         5",
@@ -128,22 +115,22 @@ def test_check_counts_what_only_one_version_trains_on(call, file):
         "  without answers   1; only for --predict_file",
     ]
     # Nothing can be trained on, so it is a file to predict.
-    assert "without answers   1" in call("check", file(squad({"answers": []})))
+    assert "without answers   1" in call("check", write(squad({"answers": []})))
     impossible = answers() | {"is_impossible": True}
     with pytest.raises(UserError, match="1 question: it is impossible, and has an answer: q0"):
-        call("check", file(squad(impossible)))
+        call("check", write(squad(impossible)))
 
 
-def test_check_of_a_table_with_unknown_columns_names_the_flags_for_labels(call, file):
+def test_check_of_a_table_with_unknown_columns_names_the_flags_for_labels(call, write):
     rows = "x,y\nz,y\nw,v\nu,v\n"
-    assert "label y" in call("check", file(f"message,topic\n{rows}")), "the names are plain"
+    assert "label y" in call("check", write(f"message,topic\n{rows}")), "the names are plain"
     flags = "no column may be the label; pass --label_column=NAME, one of note, kind"
     with pytest.raises(UserError, match=f"nor columns context and question; for labels: {flags}$"):
-        call("check", file("note,kind\nx,y\n"))
+        call("check", write("note,kind\nx,y\n"))
     for column in ("Topic", "message"):
         with pytest.raises(UserError, match="line 1: Topic is missing; found m|one column cannot"):
             words = "--text_column=message", f"--label_column={column}"
-            call("check", file(f"message,topic\n{rows}"), *words)
+            call("check", write(f"message,topic\n{rows}"), *words)
 
 
 TEXTS = "A good day at sea", "A bad day", "The best day", "My worst day"
@@ -173,20 +160,20 @@ TEXTS = "A good day at sea", "A bad day", "The best day", "My worst day"
         ),
     ],
 )
-def test_check_refuses_what_a_training_refuses(call, file, lines, flags, message):
+def test_check_refuses_what_a_training_refuses(call, write, lines, flags, message):
     texts = iter(TEXTS)
     content = "\n".join(lines.split(" ")) + "\n"
     content = re.sub("{}", lambda _: next(texts), content)
     with pytest.raises(UserError, match=message):
-        call("check", file(content), *flags)
+        call("check", write(content), *flags)
 
 
-def test_check_counts_labels_of_columns_spellings_and_rejected_rows(call, file):
+def test_check_counts_labels_of_columns_spellings_and_rejected_rows(call, write):
     content = "text,wet,old,answer\n" + "".join(
         f"{text},{cells}\n"
         for text, cells in zip(TEXTS, ("1,0,accept", "0,0,", "1,1.0,", "0,0,reject"), strict=True)
     )
-    shown = call("check", file(content), "--label_columns=wet,old", "--num_examples=0")
+    shown = call("check", write(content), "--label_columns=wet,old", "--num_examples=0")
     assert shown.splitlines()[1:] == [
         "  columns used      text, wet, old",
         "  columns ignored   answer",
@@ -196,13 +183,17 @@ def test_check_counts_labels_of_columns_spellings_and_rejected_rows(call, file):
         "  label old         1 (33.3%)",
         "  note              rows skipped with the answer reject: 1",
     ]
-    shown = call("check", file("text,label\na b,0\nc d,0.0\ne f,False\ng h,1\n"))
+    shown = call("check", write("text,label\na b,0\nc d,0.0\ne f,False\ng h,1\n"))
     assert "label 0           3 (75.0%)\n  label 1           1 (25.0%)\n" in shown
     assert "note              labels 0.0 read as 0: 1\n" in shown
 
 
 ROW = {"id": 7, "title": "t", "context": CONTEXT, "question": "How long?"}
+GOOD = {**ROW, **answers()}
 LISTS = {"text": ["98 km"], "answer_start": [13]}
+DETECTED = {"text": "98 KM", "char_spans": [[13, 17]]}
+OF_MRQA = {"qid": "7", "question": "How long?", "answers": ["98 KM"]}
+OF_MRQA["detected_answers"] = [DETECTED]
 SQUAD = squad({"id": 7, "question": "How long?"})
 SQUAD_QUESTION = SQUAD["data"][0]["paragraphs"][0]["qas"][0]
 PARAGRAPHS = SQUAD["data"][0]["paragraphs"]
@@ -211,47 +202,30 @@ CELLS = f'sep=;\ncontext;question;answer;id\n"{CONTEXT}";How long?;98 km;7\n;;;\
 FORMS = {
     "SQuAD JSON": SQUAD,
     "JSON": {"version": 1, "data": [{**ROW, "answers": LISTS}]},
-    "JSON, an array": [{**ROW, **answers()}],
+    "JSON, an array": [GOOD],
     "JSON with a list of contexts": PARAGRAPHS,
     "JSON with a list of contexts, as data": {"data": PARAGRAPHS},
-    "JSON Lines": json.dumps({**ROW, **answers()}) + "\n\n",
+    "JSON Lines": json.dumps(GOOD) + "\n\n",
     "CSV with semicolons": CELLS,
     "CSV": f"id,context,question,answers\n7,{CONTEXT},How long?,"
     "\"{'text': array(['98 km'], dtype=object), 'answer_start': array([13], dtype=int32)}\"\n",
-    "JSON, rows of the Hub": {
-        "features": [],
-        "rows": [{"row_idx": 0, "row": {**ROW, **answers()}}],
-    },
-    "JSON Lines of MRQA": "".join(
-        json.dumps(line) + "\n"
-        for line in (
-            {"header": {"dataset": "x"}},
-            {
-                "context": CONTEXT,
-                "qas": [
-                    {
-                        "qid": "7",
-                        "question": "How long?",
-                        "answers": ["98 KM"],
-                        "detected_answers": [{"text": "98 KM", "char_spans": [[13, 17]]}],
-                    }
-                ],
-            },
-        )
-    ),
+    "JSON, rows of the Hub": {"features": [], "rows": [{"row_idx": 0, "row": GOOD}]},
+    "JSON Lines of MRQA": '{"header": {"dataset": "x"}}\n'
+    + json.dumps({"context": CONTEXT, "qas": [OF_MRQA]})
+    + "\n",
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_questions_is_read_and_converted(call, file, tmp_path, form):
-    path = file(FORMS[form])
-    assert look_of(str(path)).kind == "questions"
+def test_every_form_of_questions_is_read_and_converted(call, write, tmp_path, form):
+    path = write(FORMS[form])
+    assert look_of(path).kind == "questions"
     shown = call("check", path)
     assert shown.startswith(f"{path}: {form.partition(',')[0]}\n")
     assert "questions         1\n" in shown and "The Tamar is [98 km] long." in shown
-    ((context, question),) = Questions(QuestionSource(str(path)))
+    ((context, question),) = Questions(QuestionSource(path))
     assert (context, question["id"], question["question"]) == (CONTEXT, "7", "How long?")
-    (example,) = read_examples(Questions(QuestionSource(str(path))), is_training=True)[0]
+    (example,) = read_examples(Questions(QuestionSource(path)), is_training=True)[0]
     assert (example.orig_answer_text, example.start_position) == ("98 km", 13)
     if form == "SQuAD JSON":
         with pytest.raises(UserError, match="is SQuAD's JSON already"):
@@ -283,25 +257,25 @@ example 1, line 2
 """
 
 
-def test_check_reports_labels(call, file):
-    path = file(LABELS)
+def test_check_reports_labels(call, write):
+    path = write(LABELS)
     report = f"{path}: CSV\n{LABEL_REPORT}"
     assert call("check", path, "--num_examples=1") == report
-    renamed = file(LABELS.replace("label", "topic").replace("text_a", "context"))
+    renamed = write(LABELS.replace("label", "topic").replace("text_a", "context"))
     flags = "--label_column=topic", "--text_column=context", "--num_examples=0"
     assert "  label yes         2" in call("check", renamed, *flags)
-    path = file(f"{LABELS},x,,\nno,,,\n")
+    path = write(f"{LABELS},x,,\nno,,,\n")
     with pytest.raises(UserError, match="1 row: label is missing: line 6; 1 row: text_a is empty"):
         call("check", path)
     assert call("check", path, "--num_examples=1", "--on_bad_row=skip").endswith(report)
     with pytest.raises(FlagError, match="--on_bad_row=first is for questions only"):
         call("check", path, "--on_bad_row=first")
-    path = file('{"text_a": "x", "label": ["a, b", "c"]}\n{"text_a": "y", "label": []}')
+    path = write('{"text_a": "x", "label": ["a, b", "c"]}\n{"text_a": "y", "label": []}')
     shown = call("check", path, "--multi_label")
     assert "  label a, b        1 (50.0%)\n  label c           1 (50.0%)\n  label (no lab" in shown
-    path = file("text_a,label\nx,2\ny,-1e1\n")
+    path = write("text_a,label\nx,2\ny,-1e1\n")
     assert "  numbers           from -10 to 2\n" in call("check", path, "--tsv_regression")
-    assert "texts             2" in call("check", file("text_a\nx\ny\n"))
+    assert "texts             2" in call("check", write("text_a\nx\ny\n"))
 
 
 @pytest.mark.parametrize(
@@ -326,13 +300,13 @@ def test_check_reports_labels(call, file):
         ("word,sentence,label\nx,y z,T\n", "a table of labels: use `albert classify`"),
     ],
 )
-def test_a_file_without_questions_is_named(file, content, look):
+def test_a_file_without_questions_is_named(write, content, look):
     with pytest.raises(UserError, match=f"is not SQuAD: .*; it looks like {look}[^\n]*$"):
-        len(Questions(QuestionSource(str(file(content)))))
+        len(Questions(QuestionSource(write(content))))
     kinds = {"a table of labels": "labels"}
     is_entities = look.startswith(("annotated", "tokens and tags"))
     kind = "entities" if is_entities else kinds.get(look.partition(":")[0], "")
-    assert look_of(str(file(content))).kind == kind
+    assert look_of(write(content)).kind == kind
 
 
 def test_check_accepts_questions_without_answers(call, table):
@@ -359,13 +333,9 @@ def test_check_shows_a_part_of_a_long_context(call, tmp_path):
         json.dumps({**ROW, "answer": "", "id": "1", "is_impossible": False}) + "\n",
     ],
 )
-def test_convert_writes_no_question_that_a_check_refuses(call, file, tmp_path, content):
-    good = {**ROW, **answers()}
-    if isinstance(content, list):
-        content = [*content, *PARAGRAPHS]
-    else:
-        content += json.dumps(good) + "\n"
-    path, target = file(content), tmp_path / "out.json"
+def test_convert_writes_no_question_that_a_check_refuses(call, write, tmp_path, content):
+    good = PARAGRAPHS if isinstance(content, list) else json.dumps(GOOD) + "\n"
+    path, target = write(content + good), tmp_path / "out.json"
     for action in ("skip", "lenient"):
         assert call("convert", path, target, f"--on_bad_row={action}") == f"{target}: 1 questions\n"
         assert "questions         1\n" in call("check", target)
@@ -374,9 +344,9 @@ def test_convert_writes_no_question_that_a_check_refuses(call, file, tmp_path, c
         call("convert", path, target)
 
 
-def test_convert_writes_entities_as_json_with_spans(call, file, tmp_path):
+def test_convert_writes_entities_as_json_with_spans(call, write, tmp_path):
     point = {"start": 4, "end": 8, "label": "RIVER"}
-    path, target = file(json.dumps({"text": CONTEXT, "spans": [point]})), tmp_path / "out.jsonl"
+    path, target = write(json.dumps({"text": CONTEXT, "spans": [point]})), tmp_path / "out.jsonl"
     shown = call("convert", path, target, "--offsets=inclusive")
     ends = "their ends are now after their last characters"
     assert shown == f"{target}: 1 texts, 1 entities; {ends}\n"
