@@ -32,6 +32,7 @@ from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import load_vocab
 from tests.helpers.download import tar_of, zip_of
 from tests.helpers.files import write_records
+from tests.helpers.fixtures import SIZES
 from tests.helpers.models import tensors_of
 from tests.helpers.squad import make_squad
 
@@ -67,9 +68,7 @@ def refusing(kind: type[Exception] = UserError) -> Iterator[None]:
         assert text.strip() and "\n" not in text
 
 
-SIZES = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
-SIZES |= {"intermediate_size": 6, "max_position_embeddings": 5, "type_vocab_size": 2}
-CONFIG = {"model_type": "bert", **SIZES, "hidden_act": "gelu"}
+CONFIG = {"model_type": "bert", "vocab_size": 7, **SIZES, "hidden_act": "gelu"}
 TENSORS = save(tensors_of(CONFIG, names.POOLER))
 
 
@@ -86,10 +85,8 @@ def test_any_bytes_are_weights_or_refused(weights, config, tmp_path):
 
 LINES = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##s\n"
 VOCAB = {piece: number for number, piece in enumerate(LINES.decode().split())}
-WORDPIECE = {
-    "model": {"type": "WordPiece", "vocab": VOCAB},
-    "normalizer": {"type": "BertNormalizer"},
-}
+WORDPIECE = {"model": {"type": "WordPiece", "vocab": VOCAB}}
+WORDPIECE["normalizer"] = {"type": "BertNormalizer"}
 UNIGRAM = {"model": {"type": "Unigram", "unk_id": 1, "vocab": [["<pad>", 0.0], ["<unk>", 0.0]]}}
 JSONS = [json.dumps(one).encode() for one in (WORDPIECE, UNIGRAM)]
 
@@ -181,15 +178,15 @@ def plain_rows(content: bytes, ending: str) -> list[dict]:
     if ending == ".csv":
         cells = list(csv.reader(io.StringIO(text, newline="\n")))
     else:
-        quoted = re.compile('"((?:""|[^"])*)"')
         lines = [line.rstrip("\r").split("\t") for line in text.split("\n")]
-        cells = [[quoted.sub(unquoted, c) if quoted.fullmatch(c) else c for c in r] for r in lines]
+        cells = [list(map(unquoted, line)) for line in lines]
     header, *rows = filter(any, cells)
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
-def unquoted(cell: re.Match) -> str:
-    return cell[1].replace('""', '"')
+def unquoted(cell: str) -> str:
+    found = re.fullmatch('"((?:""|[^"])*)"', cell)
+    return found[1].replace('""', '"') if found else cell
 
 
 # The first line stays, which tells the format.

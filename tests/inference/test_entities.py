@@ -14,10 +14,9 @@ WORDS = ["the", "river", "was", "built", "in", "may", "by", "anna", "and", "read
 def test_a_model_that_tags_pieces_finds_entities_inside_words(random_model):
     """Its description says so; descriptions of earlier versions have no units."""
     text, edges = "Therearenowordsinhere" * 4, {}
+    own = {"task": "entities", "labels": ["O", "B-A", "I-A"]}
     for units in ({}, {"entity_units": "piece"}):
-        folder = random_model(
-            make_head(3, 0.0), task="entities", labels=["O", "B-A", "I-A"], **units
-        )
+        folder = random_model(make_head(3, 0.0), **own, **units)
         edges[bool(units)] = {(s.start, s.end) for s in load_model(folder).find(text)}
     assert edges[False] <= {(0, len(text))}
     assert any(start > 0 for start, _ in edges[True])
@@ -32,11 +31,9 @@ def test_entities_equal_those_of_transformers(squad_dir, tmp_path, torch, tags):
 
     labels = dict(enumerate(tags.split()))
     tokenizer = transformers.BertTokenizerFast(str(squad_dir / "vocab.txt"))
-    sizes = {**SIZES, "vocab_size": len(tokenizer)}
+    config = transformers.BertConfig(**SIZES, vocab_size=len(tokenizer), id2label=labels)
     torch.manual_seed(len(tags))
-    model = transformers.BertForTokenClassification(
-        transformers.BertConfig(**sizes, id2label=labels)
-    )
+    model = transformers.BertForTokenClassification(config)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     model.eval().save_pretrained(tmp_path)
@@ -45,9 +42,8 @@ def test_entities_equal_those_of_transformers(squad_dir, tmp_path, torch, tags):
         "token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="first"
     )
     ours = load_model(str(tmp_path))
-    assert ours.labels == sorted(
-        {tag.removeprefix("B-").removeprefix("I-") for tag in tags.split()} - {"O"}
-    )
+    names = {tag.removeprefix("B-").removeprefix("I-") for tag in tags.split()}
+    assert ours.labels == sorted(names - {"O"})
     rng = random.Random(1)
     for _ in range(10):
         text = " ".join(rng.choices(WORDS, k=9))

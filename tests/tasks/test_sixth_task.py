@@ -69,16 +69,6 @@ def flags(folder, squad_dir) -> list[str]:
     return [*data, model, f"--spm_model_file={squad_dir}/spm.model", *own]
 
 
-@pytest.fixture(scope="module")
-def done(folder, flags) -> pathlib.Path:
-    """Returns the folder of a run."""
-    steps = "--train_steps=5", "--save_checkpoints_steps=2", "--learning_rate=1e-3"
-    out = f"--output_dir={folder}/out", f"--export_dir={folder}/export"
-    result = run_text(folder, PROGRAM, "rate", *flags, *steps, *out)
-    assert result.returncode == 0, result.stderr
-    return folder / "out"
-
-
 def texts_in(folder: pathlib.Path) -> list[tuple[str, str]]:
     rows = map(json.loads, (folder / "dev.jsonl").read_text().splitlines())
     return [(row["first"], row["second"]) for row in rows]
@@ -103,7 +93,11 @@ def test_its_settings_shape_its_features(flags, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_export_ask_and_the_server_rate_as_the_run_did(done, folder):
+def test_an_export_ask_and_the_server_rate_as_the_run_did(flags, folder):
+    steps = "--train_steps=5", "--save_checkpoints_steps=2", "--learning_rate=1e-3"
+    done, out = folder / "out", (f"--output_dir={folder}/out", f"--export_dir={folder}/export")
+    result = run_text(folder, PROGRAM, "rate", *flags, *steps, *out)
+    assert result.returncode == 0, result.stderr
     samples = list(read_samples(str(done)))
     assert '"title":"Ratings"' in (done / "predictions.html").read_text()
     rated = package.load(folder / "export").classify_all(texts_in(folder))

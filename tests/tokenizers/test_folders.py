@@ -13,13 +13,12 @@ from albert.checkpoints.model_folder import pretrained_files
 from albert.core.errors import UserError
 from albert.records.sequences import sequences_of
 from albert.tokenization import FullTokenizer
+from tests.helpers.fixtures import SIZES
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-SIZES = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1}
-SIZES |= {"intermediate_size": 4, "max_position_embeddings": 512, "type_vocab_size": 2}
 LINES = [
     "The river is deep, and an old bridge (1859) crosses it.",
     "Élan naïve Straße ΣΟΦΟΣ; co-op's e-mail: foo_bar@x.org!",
@@ -112,10 +111,8 @@ def added(rng: random.Random, content: str):
 
 def texts_of(rng: random.Random) -> list[str]:
     words = [word for line in LINES for word in line.split()] + ODD
-    texts = (
-        "".join(rng.choice(words) + rng.choice(["", " "]) for _ in range(9)) for _ in range(30)
-    )
-    return [*texts, "", "[SEP]"]
+    texts = [[rng.choice(words) + rng.choice(["", " "]) for _ in range(9)] for _ in range(30)]
+    return [*map("".join, texts), "", "[SEP]"]
 
 
 def compare(folder, seed: int) -> str:
@@ -130,11 +127,10 @@ def compare(folder, seed: int) -> str:
         return str(e)
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     for pair, longest in [((texts,), 30), ((texts, others), 500)]:
-        expected = theirs(*pair, truncation=True, max_length=longest)
+        found = theirs(*pair, truncation=True, max_length=longest)
+        expected = found["input_ids"], found["token_type_ids"]
         actual = sequences_of(list(zip(*pair, strict=True)), ours, longest)
-        for *text, sequence, ids, kinds in zip(
-            *pair, actual, expected["input_ids"], expected["token_type_ids"], strict=True
-        ):
+        for *text, sequence, ids, kinds in zip(*pair, actual, *expected, strict=True):
             # A second text without tokens counts as none.
             if len(pair) == 1 or ours.encode(text[1:]) != [[]]:
                 assert (sequence.ids, sequence.first) == (ids, kinds.count(0)), (seed, text)

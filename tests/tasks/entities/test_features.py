@@ -30,10 +30,15 @@ def tokenizer(request, squad_dir, tmp_path_factory) -> FullTokenizer:
         return FullTokenizer(None, True, str(squad_dir / "spm.model"))
     if request.param == "vocab.txt":
         return FullTokenizer(str(squad_dir / "vocab.txt"), True)
-    path = tmp_path_factory.mktemp("cased") / "vocab.txt"
-    letters = [chr(code) for code in range(33, 127)]
+    return of_letters(tmp_path_factory, [chr(code) for code in range(33, 127)])
+
+
+def of_letters(tmp_path_factory, letters: list[str]) -> FullTokenizer:
+    """Returns a tokenizer that keeps the case, and makes each letter a piece."""
+    path = tmp_path_factory.mktemp("letters") / "vocab.txt"
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    path.write_text("\n".join([*special, *letters, *(f"##{letter}" for letter in letters)]))
+    pieces = [*special, *letters, *(f"##{letter}" for letter in letters)]
+    path.write_text("\n".join(pieces), encoding="utf-8")
     return FullTokenizer(str(path), False)
 
 
@@ -101,26 +106,19 @@ UNSEPARATED = [
 @pytest.fixture(scope="module", params=["char", "bpe", "vocab.txt"])
 def unseparated_tokenizer(request, tmp_path_factory) -> FullTokenizer:
     """Returns a tokenizer; except for "bpe", each of its pieces has one character."""
-    folder, texts = tmp_path_factory.mktemp("characters"), [text for text, _ in UNSEPARATED]
-    if request.param != "vocab.txt":
-        (folder / "texts").write_text("\n".join(texts), encoding="utf-8")
-        train_tokenizer(folder / "texts", folder / "own", 120, request.param)
-        return FullTokenizer(None, False, str(folder / "own.model"), keep_accents=True)
-    letters = sorted({*"".join(texts)} - {*" \u00a0\u3000"})
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
-    pieces += [f"##{letter}" for letter in letters]
-    (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
-    return FullTokenizer(str(folder / "vocab.txt"), False)
+    text, folder = "\n".join(text for text, _ in UNSEPARATED), tmp_path_factory.mktemp("characters")
+    if request.param == "vocab.txt":
+        return of_letters(tmp_path_factory, sorted({*text} - {*" \n\u00a0\u3000"}))
+    (folder / "texts").write_text(text, encoding="utf-8")
+    train_tokenizer(folder / "texts", folder / "own", 120, request.param)
+    return FullTokenizer(None, False, str(folder / "own.model"), keep_accents=True)
 
 
 @pytest.mark.parametrize("length", [5, 64])
 def test_tags_of_pieces_or_characters_give_entities_inside_words(unseparated_tokenizer, length):
     texts = []
     for text, entities in UNSEPARATED:
-        starts = [text.index(entity) for entity in entities]
-        edges = zip(
-            starts, (s + len(e) for s, e in zip(starts, entities, strict=True)), strict=True
-        )
+        edges = ((text.index(entity), text.index(entity) + len(entity)) for entity in entities)
         texts.append(annotated(text, *edges))
     truths = [text.spans for text in texts]
     scores = {}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from albert.core.errors import UserError
-from albert.tables.bad_rows import ERROR, SKIP
+from albert.tables.bad_rows import ERROR
 from albert.tables.overview import Line, Overview
 from albert.tasks.entities.overview import fill
 from albert.tasks.entities.settings import FormatSettings
@@ -18,8 +18,8 @@ def span(start: int, end: int, label: str) -> dict:
 RECORDS = [
     {"text": "Nia Moor saw Ouse.", "spans": [span(0, 9, "PER"), span(13, 16, "LOC")]},
     {"text": " ", "spans": []},
-    {"text": "Nia Moor saw Ouse.", "spans": [span(0, 8, "PER")]},
     {"text": "x" * 500 + " Nia", "spans": [span(501, 504, "PER")]},
+    {"text": "Nia Moor saw Ouse.", "spans": [span(0, 8, "PER")]},
     {"text": "Nia", "spans": [span(0, 2, "PER"), span(1, 3, "PER")]},
     {"text": "Nia", "spans": [], "answer": "reject"},
 ]
@@ -48,18 +48,12 @@ def test_an_overview_has_counts_problems_and_examples(write):
         Line("text", "Nia Moor saw Ouse.", marks),
         Line("entities", "Nia Moor (PER) | Ous (LOC)"),
     ]
-    assert overview.examples[0] == ("line 1", lines)
-    assert len(overview.examples) == 2
+    first, (_, (line, _)) = overview.examples
+    assert first == ("line 1", lines)
+    # Of a long text, the part with its entity is shown.
+    ((start, end, _),) = line.marks
+    assert line.text[start:end] == "Nia" and len(line.text) < 300
     with pytest.raises(
         UserError, match=r": 1 row: ... and ... overlap: line 5 .*--on_bad_row=skip$"
     ):
         overview.bad.finish()
-
-
-def test_the_example_of_a_long_text_shows_its_entity(write):
-    path = write(json.dumps(RECORDS[3]) + "\n")
-    overview = Overview(path, 5, SKIP)
-    fill(overview, FormatSettings())
-    ((_, (line, _)),) = overview.examples
-    ((start, end, _),) = line.marks
-    assert line.text[start:end] == "Nia" and len(line.text) < 300

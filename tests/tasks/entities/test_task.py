@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
@@ -13,6 +12,7 @@ from albert.tasks.entities.task import EntitiesTask
 from albert.training.plan import Steps
 from albert.training.prepared import contents_of
 from albert.training.task_model import assets_of
+from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.entities import write_entities
 
 
@@ -65,10 +65,7 @@ def test_a_split_is_requested_if_its_file_is_given(make, log):
 def test_a_prediction_takes_the_labels_of_the_training_and_faulty_files_are_named(make, tmp_path):
     with pytest.raises(UserError, match="out has no checkpoint; train first, or give --init_check"):
         make(*FILES[1:])
-    with tf.Graph().as_default(), tf.Session() as session:
-        session.run(tf.get_variable("weight", [2]).initializer)
-        path = str(tmp_path / "out/model.ckpt-best")
-        tf.train.Saver().save(session, path, write_state=False)
+    write_checkpoint(tmp_path / "out/model.ckpt-best", {"weight": [0.5]})
     with pytest.raises(UserError, match="out has no record of a training with labels"):
         make(*FILES[1:])
     record = {"task": "entities", "settings": {"labels": ["O", "B-PER", "I-PER"]}}
@@ -131,9 +128,7 @@ def test_units_of_tags_follow_from_the_training_file(make, tmp_path, log):
         (tmp_path / "out/run.json").write_text(json.dumps(record))
         assert units("many") == [expected, expected, expected or "auto"]
     assert units("dev", "--overwrite_output_dir") == [None, None, "auto"]
-    with tf.Graph().as_default(), tf.Session() as session:
-        session.run(tf.get_variable("weight", [2]).initializer)
-        tf.train.Saver().save(session, str(tmp_path / "out/model.ckpt-best"), write_state=False)
+    write_checkpoint(tmp_path / "out/model.ckpt-best", {"weight": [0.5]})
     assert make("--test_file={0}/dev.jsonl").contents(TEST)["entity_units"] == "piece"
     with pytest.raises(
         FlagError, match="the model has a tag for each piece; pass --entity_units=p"

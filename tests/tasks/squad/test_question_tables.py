@@ -51,15 +51,8 @@ def questions_of(path: str, is_training: bool = True, action: str = "error") -> 
     return [q for p in questions.paragraphs(is_training) for q in p.questions]
 
 
-def examples_of(
-    path: str, is_training: bool = True, action: str = "error", **options: bool
-) -> list[SquadExample]:
-    questions = Questions(QuestionSource(path, action))
-    return read_examples(questions, is_training, **options)[0]
-
-
-def articles_in(path: str) -> list[dict]:
-    return list(articles_of(Questions(QuestionSource(path)).paragraphs()))
+def examples_of(path: str, action: str) -> list[SquadExample]:
+    return read_examples(Questions(QuestionSource(path, action)), is_training=True)[0]
 
 
 KM, NONE = {"text": ["98 km"], "answer_start": [13]}, {"text": [], "answer_start": []}
@@ -95,9 +88,9 @@ class TestSameAsJson:
         first = row(title="Tamar")
         other = {**first, "context": "Another is long."}
         path = write(first, first, other, first)
-        assert {a["title"] for a in articles_in(path)} == {"Tamar"}
-        paragraphs = [p for a in articles_in(path) for p in a["paragraphs"]]
-        ids = [[q["id"] for q in p["qas"]] for p in paragraphs]
+        articles = list(articles_of(Questions(QuestionSource(path)).paragraphs()))
+        assert {a["title"] for a in articles} == {"Tamar"}
+        ids = [[q["id"] for q in p["qas"]] for a in articles for p in a["paragraphs"]]
         assert ids == [["1", "2"], ["3"], ["4"]]
         path = write({"context": CONTEXT, "question": "?"})
         assert questions_of(path, is_training=False) == [{"id": "1", "question": "?"}]
