@@ -1,13 +1,10 @@
 """Tables: formats told apart by their content, cells, the position of a fault, and memory."""
 
 import bz2
-import csv
 import gzip
-import io
 import json
 import os
 import pickle
-import random
 import tracemalloc
 
 import pytest
@@ -101,22 +98,6 @@ class TestFormats:
 
 
 class TestCells:
-    def test_random_csv_is_read_as_written(self, write):
-        rng = random.Random(1)
-        for delimiter in ",;":
-            cells = [
-                ["".join(rng.choices('ab,;"\n\r\t é', k=rng.randint(1, 9))) for _ in range(3)]
-                for _ in range(300)
-            ]
-            file = io.StringIO()
-            writer = csv.writer(file, delimiter=delimiter)
-            writer.writerows([["a", "b", "c"], *cells])
-            text, line, expected = file.getvalue(), 2, []
-            for row in cells:
-                expected.append((line, dict(zip("abc", row, strict=True))))
-                line += 1 + sum(cell.count("\n") for cell in row)
-            assert rows_of(write(text)) == expected
-
     def test_quotation_marks_within_tsv_are_text(self, write):
         """Only a cell that is quoted as a whole loses them."""
         cells = ['"an open one', '"a" and "b"', 'a "b"', '""', '"', '"""x"""', "'x'", '"x\0"']
