@@ -83,9 +83,8 @@ def test_labels_are_those_of_classify_all(call, random_model, write):
     found = rows_of("own.jsonl")
     assert [row["message"] for row in found] == TEXTS
     assert [row["prediction"] for row in found] == [one.label for one in alone]
-    assert [row["confidence"] for row in found] == [
-        near(max(o.probabilities.values())) for o in alone
-    ]
+    highest = [near(max(one.probabilities.values())) for one in alone]
+    assert [row["confidence"] for row in found] == highest
 
 
 def test_numbers_sets_and_spans_have_their_forms(call, random_model, write):
@@ -133,9 +132,8 @@ def test_text_lines_and_standard_input_work(call, random_model, write):
     assert [row["text"] for row in rows_of("new.predicted.csv")] == ["A text.", "A word."]
     content = "text_a\tn\nA text.\t1\nA word.\t2"
     output = call(folder, "-", standard_input=content.encode()).decode()
-    assert [line.split("\t")[:2] for line in output.split("\n")] == [
-        line.split("\t") for line in content.split("\n")
-    ]
+    found, given = ([line.split("\t") for line in text.split("\n")] for text in (output, content))
+    assert [row[:2] for row in found] == given
     assert output.split("\n")[0] == "text_a\tn\tprediction\tconfidence"
 
 

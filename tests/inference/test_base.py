@@ -12,7 +12,6 @@ from albert.inference.base import normalized
 from albert.inference.embedding import Embedder
 from albert.modeling import read_config
 from albert.prediction.model import HeadOutput
-from albert.tasks.classification.head import make_head, make_race_head
 from benchmarks.parts.models import write_random_weights
 from tests.helpers.running import exit_code, fork
 from tests.helpers.serving import LABELS, load_once, model_of
@@ -39,19 +38,13 @@ def pretrained(squad_dir, tmp_path_factory):
     return folders
 
 
-_OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("glue", "race", "bert")]
+_OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("labels", "options", "bert")]
 
 
 @pytest.fixture(scope="module", params=["squad", "albert", *_OTHERS])
 def model(request, trained, pretrained, random_model):
-    folders = {
-        "squad": lambda: trained,
-        "glue": lambda: random_model(make_head(2, 0.0), task="glue", labels=["a", "b"]),
-        "race": lambda: random_model(
-            make_race_head(0.0, 4), task="race", labels=list("ABCD"), max_qa_length=8
-        ),
-    }
-    return albert.load(folders.get(request.param, lambda: pretrained[request.param])())
+    folders = {"squad": trained, **pretrained}
+    return albert.load(folders.get(request.param) or model_of(random_model, request.param))
 
 
 def test_vectors_are_pooled_states_in_the_order_of_the_texts(model):

@@ -81,8 +81,7 @@ def make(folder, rng: random.Random):
     kinds = [transformers.PreTrainedTokenizerFast]
     # It reads the settings of the normalizer.
     kinds += [transformers.BertTokenizerFast] * (normalizer is not None)
-    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL, strict=True))
-    options = {f"{name}_token": token for name, token in names.items()}
+    options = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL}
     if rng.random() < 0.3:
         options["do_lower_case"] = rng.random() < 0.5
     if rng.random() < 0.1:

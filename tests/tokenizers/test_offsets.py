@@ -14,6 +14,7 @@ from albert.tokenizers.offsets import Aligner, WordAligner
 from albert.tokenizers.text_rules import Normalization
 from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer, words_in
 from tests.helpers.golden import GOLDEN
+from tests.helpers.squad import train_tokenizer
 from tests.helpers.texts import TEXTS
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=40)
@@ -128,10 +129,9 @@ def assert_span_is_shortest(model, tokens, text, first, last):
 
 
 def test_a_model_without_a_piece_for_white_space_works(tmp_path):
-    options = {"vocab_size": 10, "hard_vocab_limit": False, "model_type": "word", "minloglevel": 2}
-    lines, prefix = iter(20 * ["ab ab ab"]), str(tmp_path / "plain")
-    spm.SentencePieceTrainer.train(sentence_iterator=lines, model_prefix=prefix, **options)
-    model = load(f"{prefix}.model")
+    (tmp_path / "text").write_text("ab ab ab\n" * 20)
+    train_tokenizer(tmp_path / "text", tmp_path / "plain", 10, "word")
+    model = load(tmp_path / "plain.model")
     assert "▁" not in model.id_to_piece(list(range(model.get_piece_size())))
     tokens = Aligner(model, Normalization()).tokenize("xy ab")
     assert tokens.ids.tolist() == [model.unk_id(), model.piece_to_id("▁ab")]
@@ -192,10 +192,6 @@ class TestWordPiece:
         pieces += ["the", "th", "##at", "of", "19", "##95", *"1,9."]
         return {piece: i for i, piece in enumerate(pieces)}
 
-    @pytest.fixture(scope="class")
-    def aligner(self, vocab):
-        return WordAligner(BasicTokenizer(), WordpieceTokenizer(vocab), vocab["[UNK]"])
-
     @staticmethod
     def sources(text, basic):
         """Returns the source of each character of a word; a vanished one adds to the previous."""
@@ -227,9 +223,10 @@ class TestWordPiece:
         assert tokens.ids.tolist() == aligner.ids(text)
         assert tokens.first_word == 0
 
-    def test_wordpiece_takes_linear_time(self, aligner):
+    def test_wordpiece_takes_linear_time(self, vocab):
+        aligner = WordAligner(BasicTokenizer(), WordpieceTokenizer(vocab), vocab["[UNK]"])
         units = ["word ", "a", "é", "中", "각", "a\u200b", "\x00", "Σ.", "?"]
-        assert_time_is_linear(lambda text: aligner.tokenize(text), units)
+        assert_time_is_linear(aligner.tokenize, units)
 
 
 def words_by_search(tokens, words):
@@ -242,21 +239,19 @@ def words_by_search(tokens, words):
     return list(joined), list(joined.values())
 
 
-class TestFirstPieces:
-    @hypothesis.given(text=TEXTS | ASCII, way=WAYS)
-    @SETTINGS
-    def test_they_are_the_first_with_a_character_of_a_word(self, model, align, text, way):
-        tokens = align(text, way)
-        pieces, words = tokens.first_pieces(words_in(text))
-        assert (pieces.tolist(), words) == words_by_search(tokens, words_in(text))
+@hypothesis.given(text=TEXTS | ASCII, way=WAYS)
+@SETTINGS
+def test_first_pieces_are_the_first_with_a_character_of_a_word(align, text, way):
+    tokens = align(text, way)
+    pieces, words = tokens.first_pieces(words_in(text))
+    assert (pieces.tolist(), words) == words_by_search(tokens, words_in(text))
 
 
 def test_words_in_a_text_are_those_of_berts_tokenizer():
     """Punctuation and ideographs are words on their own; control characters are part of words."""
     text = "\u200bNew-York,\u00a0中文 1.5\t(x)\u2028_é"
     words = [text[start:end] for start, end in words_in(text)]
-    assert words == [
-        *("\u200bNew", "-", "York", ",", "中", "文", "1", ".", "5", "(", "x", ")", "_", "é")
-    ]
+    expected = ["\u200bNew", "-", "York", ",", "中", "文", "1", ".", "5", "(", "x", ")", "_", "é"]
+    assert words == expected
     visible = text.replace("\u200b", "")
     assert [w.strip("\u200b") for w in words] == BasicTokenizer(False).tokenize(visible)

@@ -59,10 +59,8 @@ def lines():
 def vocabulary(lines, tmp_path_factory):
     """Returns the path of a vocabulary with most characters of the lines, in all of their forms."""
     text = "".join(lines)
-    normal = [unicodedata.normalize(form, text) for form in ("NFC", "NFD")]
-    letters = sorted(
-        {c for form in (text, *normal) for c in form + form.lower() if not c.isspace()}
-    )
+    forms = text + "".join(unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    letters = sorted({c for c in forms + forms.lower() if not c.isspace()})
     known = [letter for letter in letters if ord(letter) % 17]
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known, *(f"##{c}" for c in known)]

@@ -13,6 +13,7 @@ from albert.tasks.entities.settings import FormatSettings
 TEXT = "Nia Moor saw Ouse."
 ENTITIES = [(0, 8, "PER"), (13, 17, "LOC")]
 TRIPLES = [list(entity) for entity in ENTITIES]
+SPACY = [TEXT, {"entities": TRIPLES}]
 
 
 def objects(start="start", end="end", label="label", **more) -> list[dict]:
@@ -45,9 +46,9 @@ JSON_FORMS = {
     "doccano, entities": lines(
         {"text": TEXT, "entities": objects("start_offset", "end_offset", id=1), "relations": [{}]}
     ),
-    "spaCy": json.dumps([[TEXT, {"entities": TRIPLES}]]),
-    "spaCy, pretty": json.dumps([[TEXT, {"entities": TRIPLES}]], indent=1),
-    "spaCy, lines": lines([TEXT, {"entities": TRIPLES}]),
+    "spaCy": json.dumps([SPACY]),
+    "spaCy, pretty": json.dumps([SPACY], indent=1),
+    "spaCy, lines": lines(SPACY),
     "triples": "\n \n" + lines({"text": TEXT, "entities": TRIPLES}) + "\n",
     "Label Studio": json.dumps([of_label_studio([*RESULTS, CHOICE])]),
     "Label Studio, pretty": json.dumps([of_label_studio(RESULTS, RESULTS)], indent=2),
@@ -59,9 +60,7 @@ POINTS = [{"label": [name], "points": [p]} for p, (*_, name) in zip(LAST, ENTITI
 OF_FIELD = [{**result, "to_name": "b"} for result in RESULTS]
 NOT_USED = {"was_cancelled": True, "result": RESULTS}
 EXPORTS = {
-    "NER Annotator": json.dumps(
-        {"classes": [], "annotations": [None, [TEXT, {"entities": TRIPLES}]]}
-    ),
+    "NER Annotator": json.dumps({"classes": [], "annotations": [None, SPACY]}),
     "Dataturks": lines({"content": TEXT, "annotation": POINTS, "extras": None}),
     "Label Studio, the field of the results": json.dumps(
         [
@@ -129,10 +128,7 @@ TOKEN_FORMS = {
     "Kaggle": in_rows("Sentence #,POS,Word,Tag", "Sentence: 1", "X,"),
     "SimpleTransformers": in_rows("sentence_id,words,labels", "0"),
     "lists in cells": f'tokens,tags\n"{[*WORDS]}","{[*TAGS]}"\n',
-    "WebAnno": webanno("_\t_", "_\t_", "_\t_", "_\t_", "_\t_")
-    .replace("Nia\t_\t_", "Nia\t*[1]\tPER[1]")
-    .replace("Moor\t_\t_", "Moor\t*[1]\tPER[1]")
-    .replace("Ouse\t_\t_", "Ouse\t*\tLOC"),
+    "WebAnno": webanno("*[1]\tPER[1]", "*[1]\tPER[1]", "_\t_", "*\tLOC", "_\t_"),
     "WebAnno, own layer": webanno("PER[7]", "PER[7]", "_", "LOC", "_", header="x.Foo|kind"),
     "CoNLL-U with tags among members": columns(
         [(n, token, *"______0_"[:7], f"SpaceAfter=No|Tag={tag}") for n, token, tag in NUMBERED],

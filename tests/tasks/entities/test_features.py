@@ -86,9 +86,8 @@ def test_perfect_outputs_give_the_spans_of_texts_of_any_length(tokenizer, data, 
     rows, outputs = parsed(tagger, tagger.records(texts)), perfect(tagger, texts)
     assert all(row["input_mask"].sum() <= length for row in rows)
     tagged = list(tagger.spans(((text.text, text.words) for text in texts), outputs))
-    assert [[span[:4] for span in spans] for spans in tagged] == [
-        [span[:4] for span in text.spans] for text in texts
-    ]
+    expected = [[span[:4] for span in text.spans] for text in texts]
+    assert [[span[:4] for span in spans] for spans in tagged] == expected
     count = sum(np.count_nonzero(row["tag_ids"]) for row in rows)
     assert count == sum(len(text.words) for text in texts)
 

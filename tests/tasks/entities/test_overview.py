@@ -53,7 +53,5 @@ def test_an_overview_has_counts_problems_and_examples(write):
     # Of a long text, the part with its entity is shown.
     ((start, end, _),) = line.marks
     assert line.text[start:end] == "Nia" and len(line.text) < 300
-    with pytest.raises(
-        UserError, match=r": 1 row: ... and ... overlap: line 5 .*--on_bad_row=skip$"
-    ):
+    with pytest.raises(UserError, match="1 row: ... and ... overlap: line 5 .*--on_bad_row=skip$"):
         overview.bad.finish()

@@ -130,7 +130,5 @@ def test_units_of_tags_follow_from_the_training_file(make, tmp_path, log):
     assert units("dev", "--overwrite_output_dir") == [None, None, "auto"]
     write_checkpoint(tmp_path / "out/model.ckpt-best", {"weight": [0.5]})
     assert make("--test_file={0}/dev.jsonl").contents(TEST)["entity_units"] == "piece"
-    with pytest.raises(
-        FlagError, match="the model has a tag for each piece; pass --entity_units=p"
-    ):
+    with pytest.raises(FlagError, match="has a tag for each piece; pass --entity_units=p"):
         make("--test_file={0}/dev.jsonl", "--entity_units=word")

@@ -72,24 +72,18 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
     texts += ("a " * 60, "b " * 60), ("", None)
     pairs = zip(texts, given, strict=True)
     examples = [InputExample("id", *text, label) for text, label in pairs]
-    path = str(tmp_path / "features")
+    path, options = str(tmp_path / "features"), (labels, 32, tokenizer)
     filled_up = [*examples, classifier_utils.PaddingInputExample()]
-    classifier_utils.file_based_convert_examples_to_features(
-        filled_up, labels, 32, tokenizer, path, "task"
-    )
+    classifier_utils.file_based_convert_examples_to_features(filled_up, *options, path, "task")
     *records, filling = tf.io.tf_record_iterator(path)
     assert make_records(examples, tokenizer, labels, 32) == records
-    features = classifier_utils.convert_examples_to_features(
-        examples, labels, 32, tokenizer, "task"
-    )
+    features = classifier_utils.convert_examples_to_features(examples, *options, "task")
     rows = list(map(fields, records))
     assert rows == list(map(fields_of, features))
     assert [row["label_ids"] for row in rows] == [[float(label)] for label in given]
     assert [row["input_ids"].count(SEP) for row in rows] == [2, 1, 2, 1]
-    assert fields(filling) == {
-        **dict.fromkeys(SEQUENCE_KEYS, [0] * 32),
-        **{"label_ids": [0], "is_real_example": [0]},
-    }
+    nothing = dict.fromkeys(SEQUENCE_KEYS, [0] * 32)
+    assert fields(filling) == nothing | {"label_ids": [0], "is_real_example": [0]}
     kind = float if labels == [None] else int
     assert {type(row["label_ids"][0]) for row in (*rows, fields(filling))} == {kind}
 

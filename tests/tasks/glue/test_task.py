@@ -79,9 +79,8 @@ def test_balanced_weights_are_those_of_scikit_learn(make, log, tmp_path):
     rows = ["label\t\t\ttext\ttext", *(f"{label}\t1\t2\ta b\tc d" for label in labels)]
     (tmp_path / "MRPC/train.tsv").write_text("\n".join(rows))
     task = make("MRPC", "--class_weights=balanced")
-    assert task._class_weights == pytest.approx(
-        compute_class_weight("balanced", classes=np.array(["0", "1"]), y=np.array(labels))
-    )
+    expected = compute_class_weight("balanced", classes=np.array(["0", "1"]), y=np.array(labels))
+    assert task._class_weights == pytest.approx(expected)
     task.head()
     task.with_settings(task.settings).head()
     assert log().count("Weights of the labels: 0 2.25, 1 0.6429") == 1

@@ -56,9 +56,8 @@ def test_the_bytes_are_those_of_version_0_2(tmp_path, small_blocks, workers):
     names = [tmp_path / f"shard-{k}" for k in range(3)]
     tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"), True, None)
     assert make([tmp_path / "text"], names, tokenizer, workers) == 721
-    assert [sha256_of(str(name))[:16] for name in names] == [
-        *("95b3446214ab45e5", "e621bbb5622f2402", "893a227c3213120e")
-    ]
+    hashes = ["95b3446214ab45e5", "e621bbb5622f2402", "893a227c3213120e"]
+    assert [sha256_of(str(name))[:16] for name in names] == hashes
 
 
 def test_words_begin_at_special_tokens_too(files, tokenizer):

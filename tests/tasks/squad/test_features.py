@@ -83,10 +83,13 @@ class TestConvert:
 class TestAnswersOfWordPiece:
     """As in Google's BERT: an answer whose tokens do not match the paragraph's gets whole words."""
 
+    @pytest.fixture
+    def tokenizer(self, write):
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##want", "##ed", "##un", "x", "##x"]
+        return tokenization.FullTokenizer(write("\n".join([*pieces, "cafe", *"()-,."])))
+
     @pytest.mark.parametrize("text", ["x (unwanted), x", "unedx unedun", "unedunwantedx.un"])
-    def test_exact_answers_are_the_tokens_that_overlap(self, write, text):
-        pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##want", "##ed", "##un", "x", "##x")
-        tokenizer = tokenization.FullTokenizer(write("\n".join([*pieces, *"()-,."])))
+    def test_exact_answers_are_the_tokens_that_overlap(self, tokenizer, text):
         maker, widened = (WindowMaker(tokenizer, 32, 8, 8, exact) for exact in (True, False))
         wider = 0
         for first, end in itertools.combinations(range(len(text) + 1), 2):
@@ -116,9 +119,7 @@ class TestAnswersOfWordPiece:
             ("un x-x un", "x un", "x un"),
         ],
     )
-    def test_positions_are_as_by_hand(self, write, text, answer, expected):
-        pieces = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]"), *("un", "##want", "##ed", "cafe", "x")]
-        tokenizer = tokenization.FullTokenizer(write("\n".join([*pieces, *"()-,."])))
+    def test_positions_are_as_by_hand(self, tokenizer, text, answer, expected):
         first = text.lower().replace("\u00e9", "e").index(answer.lower())
         example = SquadExample("q", "x", text, answer, first)
         (feature,) = convert([example], tokenizer, (32, 8, 8), True)

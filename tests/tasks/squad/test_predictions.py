@@ -127,9 +127,6 @@ class Case:
         squad_utils.write_predictions_v1(spans, *arguments)
         return read_json(files[1])
 
-    def written(self, folder):
-        return written_v1(self.examples, self.features, self.models[0], folder, (3, 5))
-
 
 def test_equal_scores_keep_their_order_and_models_are_averaged(tmp_path):
     spans = [(0, 1), (3, 4), (6, 7)]
@@ -167,7 +164,7 @@ def test_a_question_without_candidates_gets_the_answer_empty(tmp_path):
     """One has no feature; in the other's, no token has its maximum context."""
     feature = make_feature(1, 1, 3, [(0, 1)], [False])
     case = Case(["", "ab"], [feature], [[(np.ones(9), np.ones(9))]])
-    predictions, nbest = case.written(tmp_path)
+    predictions, nbest = written_v1(case.examples, [feature], case.models[0], tmp_path, (3, 5))
     assert predictions == {"id0": "empty", "id1": "empty"}
     entry = {"text": "empty", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
     assert nbest == {"id0": [entry], "id1": [entry]}
