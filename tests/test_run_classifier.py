@@ -32,10 +32,6 @@ def command(squad_dir):
     return command
 
 
-def table(path: pathlib.Path) -> list[list[str]]:
-    return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 class TestSeparable:
     """A task that can be learned: every text has one of two words, and the label says which."""
 
@@ -168,7 +164,7 @@ def test_long_texts_are_trained_scored_and_labeled_in_windows(command, tmp_path)
     shares = [s["probabilities"][s["truth"]] for s in samples]
     assert scores["eval_loss"] == pytest.approx(-np.log(shares).mean(), abs=1e-3)
     # Inference, and a later run without the flags, follow the training.
-    texts = [(text, "") for text, _ in table(tmp_path / "dev.tsv")[1:]]
+    texts = [(row.partition("\t")[0], "") for row in rows[1:]]
     model = load_model(str(out))
     found = [[*labelled.probabilities.values()] for labelled in model.classify_all(texts)]
     expected = [[*sample["probabilities"].values()] for sample in samples]
@@ -196,21 +192,13 @@ class TestSeveralTasks:
 
     @pytest.fixture(scope="class")
     def job(self, command, data):
-        def job(tasks: str, seeds: str, out: pathlib.Path) -> list[str]:
-            return command(tasks, data, out, f"--seeds={seeds}", *self.FLAGS)
-
-        return job
+        return lambda tasks, seeds, out: command(tasks, data, out, f"--seeds={seeds}", *self.FLAGS)
 
     @pytest.fixture(scope="class")
     def whole(self, job, data):
         result = run(job("rte,MNLI", "1,2", data / "whole"))
         assert result.returncode == 0, result.stderr
         return data / "whole", result
-
-    @staticmethod
-    def scores(folder: pathlib.Path) -> dict[str, float]:
-        record = json.loads((folder / "eval_results.json").read_text())
-        return {name: value for name, value in record.items() if isinstance(value, float)}
 
     def test_the_table_has_the_medians_of_the_runs(self, whole):
         folder, result = whole
@@ -219,7 +207,9 @@ class TestSeveralTasks:
         assert header.split() == ["MNLI-m/mm", "RTE", "average"] and len(row.split()) == 3
         record = json.loads((folder / "glue_results.json").read_text())
         assert (record["finished_runs"], record["runs"]) == (4, 4)
-        assert record["by_seed"]["rte"]["2"] == self.scores(folder / "rte/seed-2")
+        scores = json.loads((folder / "rte/seed-2/eval_results.json").read_text())
+        scores = {name: value for name, value in scores.items() if isinstance(value, float)}
+        assert record["by_seed"]["rte"]["2"] == scores
         assert "MNLI, seed 1: run 3 of 4" in result.stderr
 
     def test_mismatched_sets_and_submissions_are_those_of_the_trained_model(self, whole):

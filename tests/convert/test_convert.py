@@ -20,13 +20,6 @@ from tests.helpers.files import limited
 from tests.helpers.serving import LABELS, model_of
 
 
-def compare(actual: dict, expected: dict) -> None:
-    assert actual.keys() == expected.keys()
-    for name, value in expected.items():
-        assert np.max(np.abs(value - actual[name])) < 1e-4, name
-        assert np.std(value) > 1e-3
-
-
 @pytest.mark.parametrize("head, act", models.HEADS.items())
 @pytest.mark.parametrize("family", models.CONFIGS)
 def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path, torch):
@@ -42,7 +35,11 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path,
     model, report = kind.from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and not report["mismatched_keys"]
     assert model.config.hidden_act == {"gelu": "gelu_new", "gelu_erf": "gelu"}[act]
-    compare(models.compute_there(model, head), expected)
+    actual = models.compute_there(model, head)
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert np.max(np.abs(value - actual[name])) < 1e-4, name
+        assert np.std(value) > 1e-3
 
     model.save_pretrained(saved)
     for folder in (there, saved):
@@ -111,7 +108,7 @@ def convert(run, **options) -> tuple[dict, dict]:
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
 
 
-def test_conversions_of_one_model_are_the_same_bytes(run, tmp_path):
+def test_conversions_of_one_model_are_the_same_bytes(run):
     """Metadata with two keys would have a random order."""
     contents = set()
     for _ in range(4):

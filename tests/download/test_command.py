@@ -123,23 +123,21 @@ def test_race_is_unpacked_if_it_is_race(server, tmp_path):
     assert len(server.requests) == 3
 
 
-def packed(folder):
-    names = "train.tsv", "dev.tsv", "test.tsv", "original/raw/in_domain.tsv"
-    return zip_of({f"{folder}/{name}": f"{folder} {name}" for name in names})
-
-
 class TestGlue:
     @pytest.fixture
     def words(self, publish, server, tmp_path):
-        files = {name: packed(name[:-4]) for name in ("CoLA.zip", "SST-2.zip")}
-        files["AX.tsv"] = b"index\tsentence1\tsentence2\n"
+        names = "train.tsv", "dev.tsv", "test.tsv", "original/raw/in_domain.tsv"
+        files = {"AX.tsv": b"index\tsentence1\tsentence2\n"}
+        for task in ("CoLA", "SST-2"):
+            files[f"{task}.zip"] = zip_of({f"{task}/{name}": f"{task} {name}" for name in names})
         server.files |= {f"mirror/{name}": content for name, content in files.items()}
         publish(files)
         return ["glue", f"--data_dir={tmp_path}", f"--base_url={server.url}mirror", "--tasks"]
 
     def test_folders_are_those_that_the_processors_read(self, words, tmp_path, server):
         main([*words, "COLA, sst-2 ,SST,diagnostic"])
-        folders = {f"{task}/{split}.tsv" for task in ("CoLA", "SST-2") for split in SPLITS}
+        splits = "train", "dev", "test"
+        folders = {f"{task}/{split}.tsv" for task in ("CoLA", "SST-2") for split in splits}
         assert contents(tmp_path).keys() == {*folders, "diagnostic/diagnostic.tsv"}
         assert (tmp_path / "SST-2" / "dev.tsv").read_text() == "SST-2 dev.tsv"
         # Each is kept if it is complete.
@@ -152,7 +150,6 @@ class TestGlue:
         assert len(server.requests) == requests
 
 
-SPLITS = ("dev", "test", "train")
 NAME = "albert_test_v2"
 MODEL = {
     "albert_config.json": b"{}",
@@ -162,6 +159,7 @@ MODEL = {
 }
 ARCHIVE = tar_of({f"albert_test/{name}": content for name, content in MODEL.items()})
 SHA256 = hashlib.sha256(ARCHIVE).hexdigest()
+ZIPPED = zip_of({f"uncased/{name}": content for name, content in MODEL.items()})
 PARTS = {
     "checkpoint (*.index)": "m.index",
     "weights (*.data-?????-of-?????)": "m.data-00000-of-00002",
@@ -179,7 +177,8 @@ class TestModel:
     def check(self, folder):
         assert os.listdir(folder) == [NAME]
         files = contents(folder / NAME)
-        assert json.loads(files.pop(".download.json"))["sha256"] in (SHA256, ZIPPED_SHA256)
+        made_from = json.loads(files.pop(".download.json"))["sha256"]
+        assert made_from in (SHA256, hashlib.sha256(ZIPPED).hexdigest())
         assert files == MODEL
 
     def test_the_archive_becomes_the_folder_which_is_kept(self, words, tmp_path, server, log):
@@ -262,10 +261,6 @@ class TestModel:
             _, errors = child.communicate()
             assert child.returncode == 0, errors
         self.check(tmp_path)
-
-
-ZIPPED = zip_of({f"uncased/{name}": content for name, content in MODEL.items()})
-ZIPPED_SHA256 = hashlib.sha256(ZIPPED).hexdigest()
 
 
 def test_the_address_follows_from_the_name():

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import pytest
 
@@ -76,9 +77,7 @@ def test_an_error_and_the_death_of_a_worker_reach_the_caller(workers):
 
 
 def test_without_shared_memory_one_process_works(monkeypatch, log):
-    def refuse(*args, **options):
-        raise OSError(errno.EROFS, "Read-only file system")
-
+    refuse = mock.Mock(side_effect=OSError(errno.EROFS, "Read-only file system"))
     monkeypatch.setattr(multiprocessing.synchronize.SemLock, "__init__", refuse)
     assert list(ordered_map(lambda task: (task, os.getpid()), range(4), 2)) == [
         (task, os.getpid()) for task in range(4)

@@ -21,12 +21,8 @@ def write(folder, *lines: tuple, end: bytes = b"") -> bytes:
 
 def steps(folder) -> list[tuple]:
     """Returns kind and step of the lines, each of which must be strict JSON."""
-
-    def fail(constant):
-        raise AssertionError(f"{constant} is no JSON")
-
     text = (folder / "metrics.jsonl").read_text()
-    lines = [json.loads(line, parse_constant=fail) for line in text.splitlines()]
+    lines = [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
     assert metrics.read(str(folder)) == lines
     return [(line["kind"], line["step"]) for line in lines]
 

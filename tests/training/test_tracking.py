@@ -1,13 +1,11 @@
 """`--track=mlflow`: what the run of MLflow has after a resume, and errors of the server."""
 
-import contextlib
 import importlib.util
 import json
 import logging
 import socket
 import time
 import unittest.mock
-from collections.abc import Iterator
 
 import pytest
 
@@ -46,11 +44,10 @@ def folder(tmp_path):
 SCORED = {"checkpoint": "model.ckpt-1", "best_by": "value", "R&D_f1": 0.5}
 
 
-def track(folder, *lines, ends_with=None, start=True):
+def track(folder, *lines, ends_with=None):
     settings = RunSettings(track="mlflow", output_dir=str(folder))
     with tracking.tracking(settings, "squad-1.1", is_chief=True) as start_tracking:
-        if start:
-            start_tracking()
+        start_tracking()
         for kind, step, value in lines:
             metrics.append(str(folder), kind, step, {**SCORED, "value": value})
         if ends_with:
@@ -89,21 +86,14 @@ def test_what_mlflow_does_not_take_is_a_warning(folder, store, log, monkeypatch)
     assert warning == "--track=mlflow: MLflow has not taken all of the run: division by zero"
 
 
-@contextlib.contextmanager
-def silent_server() -> Iterator[str]:
-    """Yields the address of a server that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield "http://127.0.0.1:{1}".format(*server.getsockname())
-
-
 @pytest.mark.parametrize("is_silent", [True, False])
 @pytest.mark.slow
 def test_a_server_that_is_down_at_first_is_one_line_soon(folder, monkeypatch, is_silent):
-    """The user's own limits count."""
+    """It refuses connections, or accepts them and never answers. The user's own limits count."""
     monkeypatch.setitem(tracking._LIMITS, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    with silent_server() as silent:
-        address = silent if is_silent else "http://127.0.0.1:1"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1] if is_silent else 1}"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
         began = time.monotonic()
         with pytest.raises(UserError, match=f"--track=mlflow: {address} cannot be used: ") as e:
