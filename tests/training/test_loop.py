@@ -78,7 +78,7 @@ def test_every_worker_draws_its_own_dropout(as_worker, tmp_path):
     for rank in range(3):
         as_worker(rank, 3)
         seeds.append(make_estimator(model_of(None), settings).config.tf_random_seed)
-    assert seeds == [5, 6, 7], "see tests/devices/test_mask_seeds.py"
+    assert seeds == [5, 6, 7], "see tests/devices/test_ops.py"
 
 
 @pytest.mark.parametrize("is_habana", [True, False])
