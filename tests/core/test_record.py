@@ -1,11 +1,9 @@
 """Records of what files were made from."""
 
-import hashlib
-
 import pytest
 
 from albert.core.errors import UserError
-from albert.core.record import Difference, change_in, differences, read_record
+from albert.core.record import Difference, differences, read_record
 
 
 def test_differences_have_both_values_and_the_names_of_members():
@@ -26,14 +24,3 @@ def test_a_damaged_record_is_one_line(tmp_path, content):
     with pytest.raises(UserError) as caught:
         read_record(str(path), "the record", "settings")
     assert str(caught.value).startswith(f"{path} is damaged: ") and "\n" not in str(caught.value)
-
-
-def test_a_changed_file_is_named(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"content")
-    digest = hashlib.sha256(b"content").hexdigest()
-    for recorded in (digest, None):
-        assert change_in(str(tmp_path), {"a": recorded}) is None
-    for recorded in (digest[::-1], ""):
-        assert change_in(str(tmp_path), {"a": recorded}) == f"the content of {path} has changed"
-    assert change_in(str(tmp_path), {"a": digest, "b": None}) == f"{tmp_path / 'b'} is missing"

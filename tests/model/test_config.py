@@ -38,14 +38,6 @@ def test_defaults_are_the_published_ones_and_json_keeps_unknown_keys(write):
     assert (config.embedding_size, config.num_hidden_groups, config.inner_group_num) == (768, 12, 1)
 
 
-def test_file_without_a_json_object_is_an_error(write, tmp_path):
-    for content in (b"{", b"", b"\xff\xfe", b"[1, 2]", b"null", b'"a"'):
-        with pytest.raises(UserError, match=r"/file.*(JSON|UTF-8)"):
-            AlbertConfig.from_json_file(write(content))
-    with pytest.raises(UserError, match="absent"):
-        AlbertConfig.from_json_file(str(tmp_path / "absent"))
-
-
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
