@@ -187,7 +187,7 @@ def test_the_hpus_first_missing_requirement_is_named(has, here, missing):
         assert habana.count_cards() == 1
 
 
-def test_more_workers_than_cards_are_an_error(machine, on_device, as_worker, monkeypatch):
+def test_more_workers_than_cards_are_an_error(machine, on_device, as_worker):
     machine(None, gpus=0)
     on_device("hpu")
     as_worker(0, 9)

@@ -40,30 +40,18 @@ def feed() -> dict[str, np.ndarray]:
     return {"ids:0": rng.randint(0, 60, SHAPE), "mask:0": mask}
 
 
-def set_up(session: tf.Session) -> None:
-    """Sets weights for which all gradients are between 0.01 and 1."""
-    session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-    load_random_values(session, spread=0.2)
-
-
-def peak_of(session: tf.Session, gradients: list[tf.Tensor]) -> int:
-    return traced_peak(session, tf.add_n([tf.norm(g) for g in gradients]), feed())
-
-
 def gradients_and_peak(recomputes: bool, is_resource: bool, **changes) -> tuple[dict, int]:
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.variable_scope("", use_resource=is_resource):
             loss = build_loss(recomputes, **changes)
             gradients = build_gradients(loss)
         names = [v.op.name for v in tf.trainable_variables()]
-        set_up(session)
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        # All gradients are between 0.01 and 1.
+        load_random_values(session, spread=0.2)
         values = session.run([loss, *gradients], feed())
-        return dict(zip(["loss", *names], values, strict=True)), peak_of(session, gradients)
-
-
-def assert_same(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    for name in expected.keys() | actual.keys():
-        np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
+        peak = traced_peak(session, tf.add_n([tf.norm(g) for g in gradients]), feed())
+        return dict(zip(["loss", *names], values, strict=True)), peak
 
 
 @pytest.mark.parametrize(
@@ -78,7 +66,8 @@ def test_gradients_are_the_same_in_less_memory(is_resource, changes, share):
     expected, most = gradients_and_peak(False, is_resource, **changes)
     assert sum(np.abs(value).max() > 0.01 for value in expected.values()) > 15
     actual, peak = gradients_and_peak(True, is_resource, **changes)
-    assert_same(actual, expected)
+    for name in expected.keys() | actual.keys():
+        np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
     assert peak < share * most, peak / most
 
 
@@ -87,12 +76,8 @@ def test_gradients_of_shared_weights_are_summed_at_once():
     """Each layer waits until the layer after it has added its gradient to the sum."""
     sizes = {"hidden_size": 128, "intermediate_size": 512}
     summand = 4 * (4 * 128 * 128 + 2 * 128 * 512)
-    peaks = []
-    for number in (2, 6):
-        with tf.Graph().as_default(), tf.Session() as session:
-            gradients = build_gradients(build_loss(True, num_hidden_layers=number, **sizes))
-            set_up(session)
-            peaks.append(peak_of(session, gradients))
+    changes = ({"num_hidden_layers": number, **sizes} for number in (2, 6))
+    peaks = [gradients_and_peak(True, True, **change)[1] for change in changes]
     # The states between the layers take 4 x 64 KiB.
     assert peaks[1] - peaks[0] < 4 * (4 * 32 * 128 * 4) + 2 * summand
 

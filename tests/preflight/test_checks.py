@@ -55,9 +55,6 @@ def test_a_card_must_hold_the_step(rows, step):
         assert row.ok == fits
         assert needed(row) == pytest.approx(size / GB, abs=0.01)
         assert ("lower --train_batch_size" in row.value) != fits
-
-
-def test_an_unknown_card_asks_for_its_memory(rows):
     row = rows("hpu")["device memory"]
     assert row.ok and row.value.startswith("unknown; pass --device_memory=32GB")
 
@@ -71,12 +68,10 @@ def test_all_workers_of_a_host_must_fit(rows):
 
 
 def test_with_a_card_the_host_holds_program_and_checkpoint(rows):
-    """Weights with their two moments take 0.12 GB, and the program half a gigabyte."""
+    """Weights with their two moments take 0.12 GB, and the program half a gigabyte. The host of
+    another machine is not checked."""
     row = rows("hpu", host=Memory(10 * GB, "here"))["host memory"]
     assert needed(row) == pytest.approx(0.62, abs=0.02)
-
-
-def test_for_another_machine_the_host_is_not_checked(rows):
     actual = rows("gpu", Memory(1, "here"), device_memory=32 * GB)
     assert all(row.ok for row in actual.values())
     assert actual["device memory"].value.endswith("32.00 GB given by --device_memory")

@@ -97,17 +97,6 @@ class TestDamage:
             raise tf.errors.InvalidArgumentError(None, None, "of a model")
 
 
-def linear_model_fn(features, labels, mode, params):
-    """Returns a model of one weight, in the form that the runtime trains and predicts with."""
-    weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
-    step = tf.train.get_or_create_global_step()
-    outputs = weight * tf.cast(features["x"], tf.float32)
-    loss = tf.reduce_sum(outputs)
-    update = tf.group(tf.assign_add(weight, 1.0), tf.assign_add(step, 1))
-    carrier = estimators.GraphParts(TrainStep(update, loss, loss, loss))
-    return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update, training_hooks=[carrier])
-
-
 def test_no_thread_tunes_the_pipeline(tmp_path):
     """The end of a session could wait for it: TensorFlow's cancellation may come too early."""
     path = write_records(tmp_path / "f", [serialize({"x": [1]})])
@@ -120,10 +109,13 @@ def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
     """TensorFlow's error becomes the original one again, in training and in prediction."""
     path = write_records(tmp_path / "f", [serialize({"x": [k]}) for k in range(100)])
     spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
-    monitor = StepMonitor()
-    folder, model_fn = str(tmp_path / "out"), monitor.watching(linear_model_fn)
-    settings = RunSettings(output_dir=folder, save_checkpoints_steps=1000)
-    estimator = make_estimator(model_fn, settings)
+
+    def model_fn(features, labels, mode, params):
+        x = tf.cast(features["x"], tf.float32)
+        loss = tf.reduce_sum(x)
+        step = tf.assign_add(tf.train.get_or_create_global_step(), 1).op
+        carrier = estimators.GraphParts(TrainStep(step, loss, loss, loss))
+        return estimators.EstimatorSpec(mode, {"x": x}, loss, step, training_hooks=[carrier])
 
     def input_fn(damage):
         batches = Data([path], spec, 0, 0).input_fn(1)()
@@ -131,6 +123,9 @@ def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
             flip(path, os.path.getsize(path) - 5)
         return batches
 
+    monitor = StepMonitor()
+    settings = RunSettings(output_dir=str(tmp_path / "out"), save_checkpoints_steps=1000)
+    estimator = make_estimator(monitor.watching(model_fn), settings)
     train(estimator, monitor, lambda: input_fn(False), settings, 1)
     message = f"^{path}: record 99 does not match its checksum; make the file again$"
     with pytest.raises(UserError, match=message):
