@@ -34,26 +34,19 @@ from tests.helpers.squad import train_tokenizer
 OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
     answers=all cached_dir={0}/elsewhere class_weights=balanced data_dir={0}/other device=cpu
-    doc_stride=8 dropout_prob=0.5
-    end_n_top=3 engine=tensorflow eval_file={0}/other.records export_dir={0}/exported
-    global_batch_size=8192
-    gradient_accumulation_steps=2
+    doc_stride=8 dropout_prob=0.5 end_n_top=3 engine=tensorflow eval_file={0}/other.records
+    export_dir={0}/exported global_batch_size=8192 gradient_accumulation_steps=2
     init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic
-    label_columns=label,topic label_separator=;
-    long_texts=mean
-    learning_rate=0.5 length_buckets=16,32
-    log_steps=7 lr_schedule=constant masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
+    label_columns=label,topic label_separator=; learning_rate=0.5 length_buckets=16,32 log_steps=7
+    long_texts=mean lr_schedule=constant masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
     max_predictions_per_seq=5 max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5
     new_head=true ngram=2 null_score_diff_threshold=0.5 num_train_epochs=5 num_warmup_steps=3
-    on_bad_row=skip
-    optimizer={other_optimizer} patience=3 poly_power=2 precision=float16 predict_batch_size=2
-    predict_file={0}/other.json.squad preprocess_workers=2 save_checkpoints_minutes=1
-    save_checkpoints_steps=7 save_summary_steps=7 seed=1 shard_optimizer=state
-    spm_model_file={0}/other.model stall_seconds=60 start_n_top=3 start_warmup_step=3
-    task_name=mrpc text_b_column=second text_column=first threshold_to_export=0.5
-    tokenizer_rules={{{{"added":[]}}}}
-    track=mlflow
-    train_batch_size=2
+    on_bad_row=skip optimizer={other_optimizer} patience=3 poly_power=2 precision=float16
+    predict_batch_size=2 predict_file={0}/other.json.squad preprocess_workers=2
+    save_checkpoints_minutes=1 save_checkpoints_steps=7 save_summary_steps=7 seed=1
+    shard_optimizer=state spm_model_file={0}/other.model stall_seconds=60 start_n_top=3
+    start_warmup_step=3 task_name=mrpc text_b_column=second text_column=first
+    threshold_to_export=0.5 tokenizer_rules={{{{"added":[]}}}} track=mlflow train_batch_size=2
     train_feature_file={0}/{program}-train train_file={0}/other.json.squad train_steps=77
     warmup_proportion=0.5 warmup_step=3 weight_decay=0
 """

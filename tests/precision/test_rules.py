@@ -29,26 +29,25 @@ LISTS = {"allowlist": ["MatMul"], "conditional_list": ["Identity"]}
 LISTS |= {"strict_conditional_list": ["AddV2"]}
 
 
-def chain(names, **others):
-    """Returns a graph of a placeholder and steps, named after what they do or by `others`."""
+def chain(names):
+    """Returns a graph of a placeholder and steps, named after what they do."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [4, 4], "x")
         for name in names.split():
-            x = STEPS[others.get(name, name.split("_")[0])](x, name)
+            x = STEPS[name.split("_")[0]](x, name)
     return graph
 
 
-def plan_of(graph, outputs=(), **lists):
-    config = configuration.from_dict({**LISTS, **lists}, "test")
-    return plan(graph.as_graph_def(), config, outputs=outputs)
+def plan_of(graph, **lists):
+    return plan(graph.as_graph_def(), configuration.from_dict({**LISTS, **lists}, "test"))
 
 
 def rules(graph, **lists):
     return {d.node: d.rule for d in plan_of(graph, **lists).decisions}
 
 
-def borders(graph, **options):
-    return [(cast.tensor, cast.dtype) for cast in plan_of(graph, **options).casts]
+def borders(graph, **lists):
+    return [(cast.tensor, cast.dtype) for cast in plan_of(graph, **lists).casts]
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,6 @@ def predicted(paths, bsz, **options):
     return read(data_of(paths, **options), 1000, bsz)
 
 
-@pytest.fixture
-def hpu(on_device):
-    on_device("hpu")
-
-
 def ids(got):
     return [batch["unique_ids"].tolist() for batch in got]
 
@@ -119,7 +114,8 @@ def test_prediction_reads_each_record_once_in_file_order(write):
 
 
 @pytest.mark.parametrize("seed", [1, None])
-def test_on_the_hpu_every_shape_is_static(write, hpu, seed):
+def test_on_the_hpu_every_shape_is_static(write, on_device, seed):
+    on_device("hpu")
     data = data_of(write(map(make_record, range(5))), trims=True)
     got = read(data, 2, 4, seed)
     assert seed is not None or ids(got) == [[0, 1, 2, 3], [4, 4, 4, 4]]
@@ -202,8 +198,9 @@ class TestBuckets:
         assert flat(got) == list(range(31, -1, -1))
 
     @pytest.mark.parametrize("buckets", [BUCKETS, (64,)])
-    def test_the_hpu_gets_only_listed_lengths(self, data, hpu, buckets):
+    def test_the_hpu_gets_only_listed_lengths(self, data, on_device, buckets):
         """With one length, the graph knows it."""
+        on_device("hpu")
         data = data._replace(buckets=buckets)
         order = data.order()
         assert (order is None) == (len(buckets) == 1)

@@ -97,7 +97,6 @@ def test_a_repeated_command_takes_the_values_of_the_run(chosen, tmp_path, log):
     assert chosen(flags[0]).warmup_proportion == 0.1
     assert chosen(*flags, kind=GlueSettings).warmup_proportion == 0
     # A run without the recipe is another one.
-    (tmp_path / "run.json").write_text(
-        json.dumps({"task": "glue", "settings": {**recorded, "recipe": REFERENCE}})
-    )
+    recorded["recipe"] = REFERENCE
+    (tmp_path / "run.json").write_text(json.dumps({"task": "glue", "settings": recorded}))
     assert chosen(examples=5000).train_steps != settings.train_steps
