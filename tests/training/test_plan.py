@@ -23,9 +23,8 @@ BEGUN["optimizer"] = "adamw"
 def settings(tmp_path) -> RunSettings:
     """Returns flags of a folder with a run of 4 workers."""
     (tmp_path / "run.json").write_text(json.dumps({"version": 2, "settings": BEGUN}))
-    flags = {"elastic_resume": True, "overwrite_output_dir": False, "output_dir": str(tmp_path)}
-    flags |= {"train_batch_size": 8, "gradient_accumulation_steps": 3}
-    return RunSettings(**flags, learning_rate=0.5)
+    flags = {"train_batch_size": 8, "gradient_accumulation_steps": 3, "learning_rate": 0.5}
+    return RunSettings(**flags, elastic_resume=True, output_dir=str(tmp_path))
 
 
 def test_epochs_count_batches_of_all_workers_and_a_scaled_rate_is_that_of_the_first(settings):
