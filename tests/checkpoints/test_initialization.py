@@ -151,9 +151,7 @@ def test_a_head_of_another_shape_is_new(tmp_path, log, new_head, taken, warns):
 
 
 @pytest.mark.parametrize("is_theirs", [False, True], ids=["checkpoint", "transformers"])
-def test_the_rows_of_a_head_follow_the_names_of_its_labels(
-    tmp_path, transformers_folder, log, is_theirs
-):
+def test_rows_of_a_head_follow_the_names_of_labels(tmp_path, transformers_folder, log, is_theirs):
     theirs = ["water", "stone", "air"]
     if is_theirs:
         path = transformers_folder(transformers_names.CLASSIFIER, id2label=dict(enumerate(theirs)))

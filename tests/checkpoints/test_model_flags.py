@@ -49,9 +49,7 @@ def test_a_run_and_a_published_checkpoint_give_theirs(trained, squad_dir, tmp_pa
 
 
 @pytest.mark.parametrize("source", ["model", "init_checkpoint"])
-def test_settings_that_mean_the_same_do_not_contradict_each_other(
-    transformers_folder, tmp_path, source
-):
+def test_equal_settings_do_not_contradict_each_other(transformers_folder, tmp_path, source):
     """Without its own value, removing accents follows the case."""
     path = transformers_folder()
     for lower in (True, False):

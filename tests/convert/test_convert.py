@@ -176,9 +176,7 @@ def test_a_full_disk_leaves_nothing(run, back):
     ("kind", "problem"),
     [("labels", None), ("number", "regression"), ("sets", "multi_label_classification")],
 )
-def test_a_classifier_has_its_labels_and_kind_in_transformers(
-    random_model, tmp_path, kind, problem
-):
+def test_a_classifier_keeps_its_labels_and_kind(random_model, tmp_path, kind, problem):
     run = model_of(random_model, kind)
     settings = ConvertSettings(albert_config_file=f"{run}/assets.extra/config.json")
     to_transformers(run, str(tmp_path / "there"), settings)

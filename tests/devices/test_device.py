@@ -200,10 +200,9 @@ def test_more_workers_than_cards_are_an_error(machine, on_device, as_worker):
     # Each worker takes the GPU of its local rank, modulo the number of GPUs.
     [("gpu", 0, 0), ("gpu", 1, 1), ("gpu", 2, 0), ("gpu", 3, 1), ("cpu", 0, None)],
 )
-def test_each_worker_uses_one_gpu_with_growing_memory(
-    on_device, as_worker, monkeypatch, kind, local_rank, own
-):
-    """The machine has two GPUs. Sessions with options of their own do not see TensorFlow's."""
+def test_each_worker_uses_one_gpu(on_device, as_worker, monkeypatch, kind, local_rank, own):
+    """Its memory grows. The machine has two GPUs. Sessions with options of their own do not see
+    TensorFlow's."""
     calls = []
     config = types.SimpleNamespace(
         list_physical_devices=lambda kind: ["a", "b"],

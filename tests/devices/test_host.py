@@ -42,9 +42,7 @@ V1 = {
         (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "-1"}, 2, 16),
     ],
 )
-def test_cores_respect_binding_and_quotas(
-    tmp_path, monkeypatch, cores, bound, files, workers, count
-):
+def test_usable_cores_are_counted(tmp_path, monkeypatch, cores, bound, files, workers, count):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(bound)))
     assert host.count_cores(workers, write_files(tmp_path, files)) == count

@@ -34,9 +34,7 @@ class TestPrecision:
             ("float16", None, str(SHIPPED[1]), "float16"),
         ],
     )
-    def test_the_flag_or_the_variable_selects_a_list(
-        self, precision, value, source, dtype, monkeypatch
-    ):
+    def test_flag_or_variable_selects_a_list(self, precision, value, source, dtype, monkeypatch):
         """Without a value, the variable leaves the choice to the flag and the model."""
         monkeypatch.delenv(configuration.VARIABLE, raising=False)
         if value is not None:

@@ -85,9 +85,7 @@ def rows_of(numbers: list[int], length: int) -> dict[str, np.ndarray]:
     ("workers", "batch_size", "count"), [(1, 4, 10), (2, 3, 12), (3, 2, 11), (3, 8, 5), (2, 2, 41)]
 )
 @pytest.mark.parametrize("is_mixed", [True, False])
-def test_rows_are_in_the_order_of_the_examples(
-    monkeypatch, as_worker, workers, batch_size, count, is_mixed
-):
+def test_rows_keep_their_order(monkeypatch, as_worker, workers, batch_size, count, is_mixed):
     """The last batch is filled up; a worker may have no batch at all, or more than one round."""
     order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)
     batches = np.append(order, [-1] * (-count % batch_size)).reshape(-1, batch_size).tolist()

@@ -62,9 +62,7 @@ def test_a_stopped_run_says_what_resumes_it(overwrites, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("split", [TRAIN, DEV])
-def test_a_training_whose_loss_does_not_fall_ends_with_a_warning(
-    begin, tmp_path, monkeypatch, log, split
-):
+def test_a_loss_that_does_not_fall_is_a_warning(begin, tmp_path, monkeypatch, log, split):
     monkeypatch.setattr(training_run, "train_run", lambda *args, **kwargs: None)
     monkeypatch.setattr(CheckpointScorer, "score", always(None))
     for step in range(1, 202, 20):
