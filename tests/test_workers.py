@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.checkpoints import losses, weights
+from tests.helpers.files import write_files
 from tests.helpers.running import (
     MPIRUN,
     assert_fails,
@@ -43,14 +44,6 @@ def by_two(squad_dir, tmp_path_factory):
     return folder, result
 
 
-@pytest.fixture(scope="module")
-def without_horovod(tmp_path_factory) -> dict[str, str]:
-    package = tmp_path_factory.mktemp("path") / "horovod"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise ImportError(\"No module named 'horovod'\")")
-    return {**os.environ, "PYTHONPATH": str(package.parent)}
-
-
 @pytest.mark.each_python
 def test_only_one_worker_writes(by_two, trained):
     """It writes the files of a single worker, in as many steps: they follow the global batch."""
@@ -69,10 +62,13 @@ def test_only_one_worker_writes(by_two, trained):
 
 
 @pytest.mark.each_python
-def test_two_workers_predict_the_bytes_of_one(by_two, squad_dir, tmp_path, without_horovod):
+def test_two_workers_predict_the_bytes_of_one(by_two, squad_dir, tmp_path):
+    """One needs no Horovod."""
+    error = "raise ImportError(\"No module named 'horovod'\")"
+    path = write_files(tmp_path / "path", {"horovod/__init__.py": error})
     checkpoint = f"--init_checkpoint={by_two[0] / 'model.ckpt-best'}"
     alone = squad_command(squad_dir, tmp_path, "--do_train=False", checkpoint)
-    succeed(alone, env=without_horovod)
+    succeed(alone, env={**os.environ, "PYTHONPATH": path})
     for name in ("predictions.json", "nbest_predictions.json"):
         assert (tmp_path / name).read_bytes() == (by_two[0] / name).read_bytes()
 

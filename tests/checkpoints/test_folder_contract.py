@@ -14,6 +14,7 @@ from albert.checkpoints.model_folder import pretrained_files
 from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer
+from tests.helpers.files import write_files
 from tests.helpers.fixtures import SIZES
 
 MODULE = "sentence_transformers.base.modules.transformer.Transformer"
@@ -26,9 +27,7 @@ def write(transformers_folder, tmp_path):
 
     def write(files=None, part="", **config) -> str:
         folder = transformers_folder(part, **config)
-        for name, value in (files or {}).items():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(json.dumps(value))
+        write_files(tmp_path, {name: json.dumps(value) for name, value in (files or {}).items()})
         return folder
 
     return write

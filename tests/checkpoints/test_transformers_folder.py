@@ -72,20 +72,14 @@ def test_old_names_and_tied_copies_are_read(write):
         TransformersFolder(write(old))
 
 
-def test_the_tensors_of_an_encoder_without_head_have_no_prefix(write):
-    tensors = tensors_of(CONFIG)
-    folder = TransformersFolder(write({n.removeprefix("bert."): v for n, v in tensors.items()}))
-    words = folder.get_tensor("bert/embeddings/word_embeddings")
-    np.testing.assert_array_equal(words, tensors[WORDS])
-
-
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_half_precision_becomes_float32_exactly(write, dtype):
-    tensors = {name: value.astype(dtype) for name, value in tensors_of(CONFIG).items()}
-    folder = TransformersFolder(write(tensors))
-    words = folder.get_tensor("bert/embeddings/word_embeddings")
+    """Of an encoder without head, whose tensors have no prefix."""
+    tensors = {n.removeprefix("bert."): v.astype(dtype) for n, v in tensors_of(CONFIG).items()}
+    words = TransformersFolder(write(tensors)).get_tensor("bert/embeddings/word_embeddings")
     assert words.dtype == np.float32
-    np.testing.assert_array_equal(words, tensors[WORDS].astype(np.float64))
+    expected = tensors[WORDS.removeprefix("bert.")].astype(np.float64)
+    np.testing.assert_array_equal(words, expected)
 
 
 def test_several_files_read_as_one(tmp_path, write):

@@ -22,12 +22,7 @@ NEEDED = {
 }
 # Those that are read from a folder.
 NEEDED |= {name: name.encode() for name in {MODULES, *FILES} - {CONFIG, POOLING, OWN}}
-OTHERS = {
-    "pytorch_model.bin": b"x",
-    "onnx/model.onnx": b"x",
-    "README.md": b"x",
-    "tf_model.h5": b"x",
-}
+OTHERS = dict.fromkeys(("pytorch_model.bin", "onnx/model.onnx", "README.md", "tf_model.h5"), b"x")
 
 
 @pytest.fixture
@@ -91,30 +86,22 @@ def test_without_a_home_folder_the_variable_is_named(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "message"),
+    ("files", "changed", "refusal", "message"),
     [
-        ("401 RepoNotFound", "no model on the hub; for a private one, set HF_TOKEN"),
-        ("403 GatedRepo", "accept its conditions: do so at http://127"),
-        ("404 RevisionNotFound", "owner/model on the hub has no revision main"),
+        ({"config.json": b"{}", **OTHERS}, {}, None, "no weights in safetensors, and "),
+        (OTHERS, {}, None, "no config.json, so it is no model of transformers"),
+        (NEEDED, {"HF_ENDPOINT": "http://127.0.0.1:9"}, None, "hub cannot be reached; download it"),
+        (NEEDED, {"HF_HUB_OFFLINE": "1"}, None, "and the hub cannot be reached"),
+        (NEEDED, {}, (401, "RepoNotFound"), "no model on the hub; for a private one, set HF_TOKEN"),
+        (NEEDED, {}, (403, "GatedRepo"), "accept its conditions: do so at http://127"),
+        (NEEDED, {}, (404, "RevisionNotFound"), "owner/model on the hub has no revision main"),
     ],
 )
-def test_a_refusal_of_the_hub_is_one_line(publish, server, code, message):
-    status, name = code.split()
-    server.faults += 9 * [Fault(status=int(status), headers={"X-Error-Code": name})]
-    assert_fails(run(albert("download", "owner/model@main"), env=publish(NEEDED)), 1, message)
-
-
-@pytest.mark.parametrize(
-    ("files", "changed", "message"),
-    [
-        ({"config.json": b"{}", "pytorch_model.bin": b"x"}, {}, "no weights in safetensors, and "),
-        (OTHERS, {}, "no config.json, so it is no model of transformers"),
-        (NEEDED, {"HF_ENDPOINT": "http://127.0.0.1:9"}, "hub cannot be reached; download it on a"),
-        (NEEDED, {"HF_HUB_OFFLINE": "1"}, "and the hub cannot be reached"),
-    ],
-)
-def test_what_is_missing_is_one_line(publish, files, changed, message):
+def test_what_is_missing_or_refused_is_one_line(publish, server, files, changed, refusal, message):
     environment = publish(files) | changed
+    if refusal:
+        status, name = refusal
+        server.faults += 9 * [Fault(status=status, headers={"X-Error-Code": name})]
     assert_fails(run(albert("download", "owner/model@main"), env=environment), 1, message)
 
 

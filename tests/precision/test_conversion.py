@@ -17,18 +17,15 @@ from albert.prediction.model import ModelOptions
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns
 from tests.helpers.golden import FOLDER
-from tests.helpers.squad_head import ALL, golden_run, golden_steps, make_batch
+from tests.helpers.squad_head import ALL, SIZES, golden_run, golden_steps, make_batch
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
-SIZES = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-SIZES |= {"intermediate_size": 32, "max_position_embeddings": 32, "initializer_range": 0.2}
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-CONFIG = AlbertConfig(**SIZES, **DROPOUT, embedding_size=8)
+CONFIG = AlbertConfig(**{**SIZES, **DROPOUT, "num_hidden_layers": 1}, initializer_range=0.2)
 BERT_LIST = str(configuration.SHIPPED_FOR_BERT)
 PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
 IN_ENCODER = re.compile("bfloat16/(gradients/)?bert/encoder/")
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
-BATCH = make_batch(padded=32)
 
 
 def needed_by(operation) -> list[tf.Operation]:
@@ -126,7 +123,7 @@ def build(value, **options):
     with tf.Graph().as_default():
         tf.set_random_seed(3)
         tf.train.create_global_step()
-        batch = {k: tf.constant(v, tf.int32) for k, v in BATCH.items()}
+        batch = {k: tf.constant(v, tf.int32) for k, v in make_batch(padded=32).items()}
         spec = model_fn(batch, None, TRAIN, {})
         return needed_by(spec.train_op), spec
 

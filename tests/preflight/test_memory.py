@@ -9,9 +9,7 @@ from albert.preflight.settings import parse_size
 from benchmarks.memory import make_step
 from tests.helpers.files import write_files
 
-MEMINFO = {
-    "proc/meminfo": "MemTotal:  24000000 kB\nMemFree:  100000 kB\nMemAvailable:  20000000 kB\n"
-}
+MEMINFO = {"proc/meminfo": "MemTotal:  24000000 kB\nMemAvailable:  20000000 kB\n"}
 UNLIMITED = "9223372036854771712\n"
 
 

@@ -15,12 +15,6 @@ from albert.training import metrics, tracking
 from tests.helpers.checkpoints import FILE_STORE, tracked_runs
 
 
-@pytest.fixture(autouse=True)
-def environment():
-    with unittest.mock.patch.dict("os.environ"):
-        yield
-
-
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     for name, value in FILE_STORE.items():
@@ -32,12 +26,13 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Makes the folder of a run, with a record of many settings."""
+    """Makes the folder of a run, with a record of many settings; undoes what tracking sets."""
     folder = tmp_path / "out"
     folder.mkdir()
     settings = {f"flag_{n}": n for n in range(150)} | {"albert_config_file": {"text": "x" * 9000}}
     (folder / "run.json").write_text(json.dumps({"settings": settings}))
-    return folder
+    with unittest.mock.patch.dict("os.environ"):
+        yield folder
 
 
 # Labels in the names of scores may have characters that MLflow refuses.
