@@ -6,18 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from albert.checkpoints import folder_contract as contract
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.folder_contract import (
-    CONFIG,
-    LENGTH,
-    MODULES,
-    OWN,
-    POOLING,
-    PROMPTS,
-    TOKENIZER,
-    checked,
-    read_checked,
-)
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.checkpoints.transformers_folder import (
     TransformersFolder,
@@ -45,17 +35,18 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
     if not is_transformers_folder(folder):
         return about
     file = files["albert_config_file"]
-    config = read_checked(file, CONFIG, "the configuration")
+    config = contract.read_checked(file, contract.CONFIG, "the configuration")
     reader = open_folder(folder)
-    path, positions = os.path.join(folder, TOKENIZER), config.get("max_position_embeddings", 512)
-    saved = read_checked(path, TOKENIZER, "the tokenizer's configuration")
+    path = os.path.join(folder, contract.TOKENIZER)
+    positions = config.get("max_position_embeddings", 512)
+    saved = contract.read_checked(path, contract.TOKENIZER, "the tokenizer's configuration")
     longest = int(min(positions, saved.get("model_max_length", positions)))
     about |= {"max_seq_length": longest}
     if head := _description_of_head(config, reader):
         own = config.get("task_specific_params", {}).get(OWN_PARAMS)
         # With other labels, a converted model was trained further in transformers.
         is_own = isinstance(own, dict) and own.get("labels") == head.get("labels")
-        trained = checked(own, OWN, f"{file}: {OWN_PARAMS}") if is_own else {}
+        trained = contract.checked(own, contract.OWN, f"{file}: {OWN_PARAMS}") if is_own else {}
         return {**about, **head, "trained": trained}
     about["has_pooler"] = names.POOLER in reader.parts
     return about | _sentence_settings(folder, longest, about)
@@ -112,20 +103,22 @@ def _sentence_settings(folder: str, longest: int, tokenizer: Mapping[str, Any]) 
     tokenizer. Raises a `UserError` for what this project does not compute.
     """
     about: dict[str, Any] = {}
-    path = os.path.join(folder, LENGTH)
-    saved = read_checked(path, LENGTH, "the length")
+    path = os.path.join(folder, contract.LENGTH)
+    saved = contract.read_checked(path, contract.LENGTH, "the length")
     if saved.get("do_lower_case") and not tokenizer.get("do_lower_case", True):
-        raise UserError(f"{path} has do_lower_case true, but {TOKENIZER} in this folder has false")
+        raise UserError(
+            f"{path} has do_lower_case true, but {contract.TOKENIZER} in this folder has false"
+        )
     if "max_seq_length" in saved:
         about["max_seq_length"] = min(saved["max_seq_length"], longest)
-    path = os.path.join(folder, MODULES)
+    path = os.path.join(folder, contract.MODULES)
     if not os.path.exists(path):
         return about
     kinds = _modules(folder, path)
     if "Pooling" in kinds:
         about |= _pooling(os.path.join(folder, kinds["Pooling"], "config.json"))
-    path = os.path.join(folder, PROMPTS)
-    prompts = read_checked(path, PROMPTS, "the prompts")
+    path = os.path.join(folder, contract.PROMPTS)
+    prompts = contract.read_checked(path, contract.PROMPTS, "the prompts")
     if name := prompts.get("default_prompt_name"):
         if name not in prompts.get("prompts", {}):
             raise UserError(f"{path} has the default_prompt_name {name!r}, but no such prompt")
@@ -154,7 +147,7 @@ def _modules(folder: str, path: str) -> dict[str, str]:
 
 def _pooling(path: str) -> dict[str, Any]:
     """Returns the pooling in a file of any version; raises a `UserError` for another one."""
-    pooling = read_checked(path, POOLING, "the pooling")
+    pooling = contract.read_checked(path, contract.POOLING, "the pooling")
     modes = pooling.get("pooling_mode")
     if modes is None:
         old = [name for name in pooling if "pooling_mode" in name and pooling[name]]
