@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-# Longest time that a batch waits for as many requests as the last batch had. Clients that have just
-# been answered send their next requests within it; without it, one of them comes first, and batches
-# of one and of seven alternate.
+# Longest time that a batch waits for as many requests as the last one had. Clients that it answered
+# ask again within it; the first of them would otherwise be a batch of its own.
 _GATHER_SECONDS = 0.003
 
 
