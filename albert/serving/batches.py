@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 # Longest time that a batch waits for as many requests as the last one had. Clients that it answered
-# ask again within it; the first of them would otherwise be a batch of its own.
+# ask again within it; the first of them would otherwise be a separate batch.
 _GATHER_SECONDS = 0.003
 
 
