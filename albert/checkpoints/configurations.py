@@ -69,15 +69,6 @@ def config_from_theirs(config: Mapping) -> dict:
     return values | {"hidden_act": ours[activation]}
 
 
-def check_widths(where: str, config: Mapping) -> None:
-    """Raises a `UserError` for an ALBERT that has another layer in `transformers` than here."""
-    if config.get("embedding_size") == config["hidden_size"]:
-        raise UserError(
-            f"{where}: an ALBERT whose embedding_size equals its hidden_size has another layer in "
-            "transformers than here; use a checkpoint of TensorFlow, and only with this project"
-        )
-
-
 def family_of(config: Mapping) -> str:
     """Returns the family of a configuration of `transformers`; early ones have no model_type."""
     named = str(config.get("architectures") or "").strip("[]'").lower()

@@ -20,12 +20,7 @@ import safetensors
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.configurations import (
-    check_sizes,
-    check_widths,
-    config_from_theirs,
-    family_of,
-)
+from albert.checkpoints.configurations import check_sizes, config_from_theirs, family_of
 from albert.checkpoints.folder_contract import CONFIG, read_checked
 from albert.core.errors import UserError
 from albert.core.files import MOST_OF_POINTER, read_bytes, read_json, sha256_of
@@ -101,7 +96,6 @@ class TransformersFolder:
             raise UserError(f"{path}/{CONFIG}: {e}") from e
         except KeyError as e:
             raise UserError(f"{path}/{CONFIG} has no {e.args[0]}") from e
-        check_widths(f"{path}/{CONFIG}", self.config)
         # The classifiers for texts and for tokens have the same names.
         is_of_tokens = "TokenClassification" in str(theirs.get("architectures"))
         del pairs[names.CLASSIFIER if is_of_tokens else names.TOKENS]
@@ -109,8 +103,20 @@ class TransformersFolder:
         self._step: np.int64 | None = None
         self._tensors = self._find()
         self._drop_copies()
+        # The layer after the embeddings, an identity that this project omits.
+        mapping = []
+        if self.family == "albert" and self.config["embedding_size"] == self.config["hidden_size"]:
+            mapping = [p for p in names.mapping_in(self.config) if p.theirs in self._tensors]
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
-        self.parts = names.parts_in(pairs, shapes, path, theirs=True)
+        expected = {**pairs, names.ENCODER: mapping + pairs[names.ENCODER]}
+        self.parts = names.parts_in(expected, shapes, path, theirs=True)
+        for pair in mapping:
+            value = self._read(pair.theirs)
+            if np.any(value != (np.eye(len(value)) if pair.is_transposed else 0)):
+                raise UserError(
+                    f"{path}: {pair.theirs} is not an identity; models whose embedding_size "
+                    "equals their hidden_size have no such layer in this project"
+                )
         self._pairs = {pair.ours: pair for part in self.parts for pair in pairs[part]}
         self._shapes: dict[str, list[int]] = {}
         for name, pair in self._pairs.items():

@@ -96,6 +96,16 @@ def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
     }
 
 
+def mapping_in(config: Mapping) -> list[VariablePair]:
+    """Returns the layer between ALBERT's embeddings and encoder.
+
+    In this project the layer exists only if their widths differ; in `transformers`, always.
+    """
+    name = "encoder/embedding_hidden_mapping_in"
+    theirs = f"albert.{name.replace('/', '.')}"
+    return _dense(f"bert/{name}", theirs, config["embedding_size"], config["hidden_size"])
+
+
 def _embeddings(family: str, config: Mapping, width: int) -> Iterator[VariablePair]:
     rows = {
         "word": config["vocab_size"],
@@ -128,9 +138,7 @@ def _layers(family: str, config: Mapping) -> Iterator[VariablePair]:
     groups = config["num_hidden_layers" if family == "bert" else "num_hidden_groups"]
     blocks = 1 if family == "bert" else config["inner_group_num"]
     if family == "albert" and config["embedding_size"] != hidden:
-        mapping = "encoder/embedding_hidden_mapping_in"
-        theirs_mapping = f"albert.{mapping.replace('/', '.')}"
-        yield from _dense(f"bert/{mapping}", theirs_mapping, config["embedding_size"], hidden)
+        yield from mapping_in(config)
     for group, inner in itertools.product(range(groups), range(blocks)):
         ours, theirs = block_names(family, group, inner)
         for name in ("query", "key", "value"):

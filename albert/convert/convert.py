@@ -18,7 +18,7 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
     write_checkpoint,
 )
-from albert.checkpoints.configurations import check_widths, config_to_theirs
+from albert.checkpoints.configurations import config_to_theirs
 from albert.checkpoints.folder_contract import CONFIG, TOKENIZER
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.checkpoints.foreign_models import OWN_PARAMS
@@ -91,7 +91,6 @@ def read_source(path: str, config_file: str | None) -> Source:
     refuse_quantized(model.path)
     config = read_config(config_file) if config_file else _config_of(model)
     family, sizes = "bert" if isinstance(config, BertConfig) else "albert", config.to_dict()
-    check_widths(checkpoint, sizes)
     reader = load_checkpoint(checkpoint)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     step = int(reader.get_tensor(STEP)) if shapes.pop(STEP, None) is not None else None
@@ -106,6 +105,11 @@ def read_source(path: str, config_file: str | None) -> Source:
     for pair in needed:
         value = reader.get_tensor(pair.ours)
         values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
+    if family == "albert" and sizes["embedding_size"] == sizes["hidden_size"]:
+        for pair in names.mapping_in(sizes):
+            size = pair.shape[0]
+            identity = np.eye(size) if pair.is_transposed else np.zeros(size)
+            values[pair.theirs] = identity.astype(np.float32)
     pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]
     if names.WITHOUT_POOLER & {*parts} and not any(values[name].any() for name in pooler):
         # A pooler of zeros means that the model had none in `transformers`; see

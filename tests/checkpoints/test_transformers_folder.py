@@ -18,7 +18,8 @@ from tests.helpers.models import tensors_of
 SIZES = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
 SIZES |= {"intermediate_size": 6, "max_position_embeddings": 5, "type_vocab_size": 2}
 CONFIG = {"model_type": "bert", **SIZES, "hidden_act": "gelu"}
-EQUAL = {"embedding_size": 4, "num_hidden_groups": 1, "inner_group_num": 1}
+ALBERT = {"model_type": "albert", "num_hidden_layers": 2, "num_hidden_groups": 1}
+ALBERT |= {"embedding_size": 4, "inner_group_num": 1}
 WORDS = "bert.embeddings.word_embeddings.weight"
 
 
@@ -125,7 +126,6 @@ def test_several_files_read_as_one(tmp_path, write):
         ({"layer_norm_eps": 1e-5}, "unsupported layer_norm_eps 1e-05; supported: 1e-12"),
         ({"position_embedding_type": "relative"}, "unsupported position_embedding_type 'relative'"),
         ({"num_hidden_layers": 2}, "lacks bert.encoder.layer.1.*, ..., which its config requires"),
-        ({"model_type": "albert", **EQUAL}, "config.json: an ALBERT whose embedding_size equals"),
         ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], but .* requires \[9, 4\]"),
         ({"num_hidden_layers": "2"}, "num_hidden_layers must be a positive int.*not '2'"),
         ({"hidden_act": ["gelu"]}, r"unsupported hidden_act \['gelu'\]"),
@@ -143,6 +143,16 @@ def test_only_a_whole_number_is_a_step(write):
     for step in ("7", "1.5", "", "-5", "9" * 30, "\u0663"):
         folder = TransformersFolder(write(metadata={"global_step": step}))
         assert ("global_step" in folder.get_variable_to_shape_map()) == (step == "7")
+
+
+def test_a_mapping_layer_is_checked_against_the_file(write):
+    """Nothing is allocated from the configuration before the file is known to fit it."""
+    name, small = "albert.encoder.embedding_hidden_mapping_in.weight", CONFIG | ALBERT
+    tensors = {**tensors_of(small), name: np.eye(4, dtype="f4")}
+    assert TransformersFolder(write(tensors, **small)).parts == [names.ENCODER]
+    wide = small | {"embedding_size": 10**6, "hidden_size": 10**6}
+    with pytest.raises(UserError, match=rf"{name} has shape \[4, 4\], but its configuration"):
+        TransformersFolder(write(tensors, **wide))
 
 
 @pytest.mark.parametrize("name", ["../w.safetensors", "b/w.safetensors", "{}/w.safetensors"])

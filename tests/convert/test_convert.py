@@ -20,6 +20,13 @@ from tests.helpers.files import limited
 from tests.helpers.serving import LABELS, model_of
 
 
+def compare(actual: dict, expected: dict) -> None:
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert np.max(np.abs(value - actual[name])) < 1e-4, name
+        assert np.std(value) > 1e-3
+
+
 @pytest.mark.parametrize("head, act", models.HEADS.items())
 @pytest.mark.parametrize("family", models.CONFIGS)
 def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path, torch):
@@ -35,12 +42,7 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path,
     model, report = kind.from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and not report["mismatched_keys"]
     assert model.config.hidden_act == {"gelu": "gelu_new", "gelu_erf": "gelu"}[act]
-    actual = models.compute_there(model, head)
-    assert actual.keys() == expected.keys()
-    for name, value in expected.items():
-        assert np.max(np.abs(value - actual[name])) < 1e-4, name
-        assert np.std(value) > 1e-3
-
+    compare(models.compute_there(model, head), expected)
     model.save_pretrained(saved)
     for folder in (there, saved):
         back, again = tmp_path / f"from-{folder.name}", tmp_path / f"again-{folder.name}"
@@ -56,6 +58,14 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path,
     np.testing.assert_equal(models.compute(saved / "config.json", saved, head), expected)
 
 
+def assert_comes_back(folder):
+    from_transformers(str(folder / "there"), str(folder / "back"))
+    actual, expected = (
+        models.arrays_of(folder / f"{name}/model.ckpt") for name in ("back", "from")
+    )
+    models.same_arrays(actual, expected)
+
+
 def test_the_head_of_squad_v2_is_kept(tmp_path, torch):
     models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
@@ -65,17 +75,17 @@ def test_the_head_of_squad_v2_is_kept(tmp_path, torch):
     assert len(own) == 11 and "answer_class.dense_1.weight" in own
     _, report = models.class_of("albert", "").from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and set(report["unexpected_keys"]) == own
-    from_transformers(str(there), str(tmp_path / "back"))
-    models.same_arrays(
-        *(models.arrays_of(tmp_path / f"{name}/model.ckpt") for name in ("back", "from"))
-    )
+    assert_comes_back(tmp_path)
 
 
-def test_embeddings_as_wide_as_the_encoder_are_refused(tmp_path):
-    """`transformers` has a layer between them."""
-    models.make_checkpoint(tmp_path / "from", "albert", "", embedding_size=24)
-    with pytest.raises(UserError, match="from/model.ckpt: an ALBERT whose embedding_size equals"):
-        to_transformers(str(tmp_path / "from"), str(tmp_path / "there"), ConvertSettings())
+def test_embeddings_as_wide_as_the_encoder_convert(tmp_path, torch):
+    """`transformers` has a layer between them, which then is the identity."""
+    changes = {"embedding_size": 24, "inner_group_num": 2, "num_hidden_layers": 4}
+    expected = models.make_checkpoint(tmp_path / "from", "albert", "", **changes)
+    to_transformers(str(tmp_path / "from"), str(tmp_path / "there"), ConvertSettings())
+    model = models.class_of("albert", "").from_pretrained(tmp_path / "there")
+    compare(models.compute_there(model, ""), expected)
+    assert_comes_back(tmp_path)
 
 
 def test_the_tokenizer_gives_the_same_pieces_in_transformers(trained, tmp_path, torch):
