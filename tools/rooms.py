@@ -41,9 +41,9 @@ FLOORS = (
 # The most lines of each folder. Who needs more changes the number in the same commit, whose message
 # says why. `python -m tools.rooms --budgets` prints a table for the lines of today.
 BUDGETS = {
-    "checkpoints": 2_220,
+    "checkpoints": 2_230,
     "cli": 2_710,
-    "convert": 380,
+    "convert": 390,
     "core": 1_350,
     "corpus": 490,
     "demo": 120,
