@@ -13,7 +13,7 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records.sequences import TokenSequence, sequences_of
 from albert.tables.rows import texts_of
-from albert.tasks.classification.head import make_head, make_race_head
+from albert.tasks.classification.head import make_choice_head, make_head
 from albert.tasks.classification.metrics import chosen
 from albert.tasks.glue.windows import pooled, windows_of
 from albert.tasks.race.examples import InputExample, fill_blank, make_sequences
@@ -125,7 +125,7 @@ class OptionChooser(SentenceEncoder):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
         count = len(self.labels)
-        self._session = ModelSession(folder, make_race_head(0.0, count), count)
+        self._session = ModelSession(folder, make_choice_head(0.0, count), count)
 
     def choose(self, passage: str, question: str, options: Sequence[str]) -> LabelPrediction:
         """Chooses one of the options; raises a `UserError` unless there is one for each label."""

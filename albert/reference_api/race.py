@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from albert.records.sequences import SEQUENCE_KEYS, padded
 from albert.reference_api.common import create_albert, model_fn_of
 from albert.reference_api.glue import InputFeatures
-from albert.tasks.classification.head import choose, make_race_head, one_a_row
+from albert.tasks.classification.head import choose, make_choice_head, one_a_row
 from albert.tasks.race.examples import make_records, make_sequences
 
 
@@ -79,5 +79,5 @@ def model_fn_builder(
     """Returns the `model_fn` for RACE; see `create_model` and `common.model_fn_of`."""
     schedule = learning_rate, num_train_steps, num_warmup_steps
     flags = use_tpu, hub_module, use_one_hot_embeddings, True
-    head = make_race_head(dropout_prob, num_labels)
+    head = make_choice_head(dropout_prob, num_labels)
     return model_fn_of(albert_config, head, init_checkpoint, schedule, flags)

@@ -13,7 +13,7 @@ from albert.inference import load_model
 from albert.serving.server import HttpServer, listen, url_of
 from albert.serving.services import Service, service_of
 from albert.serving.web import Api, Limits
-from albert.tasks.classification.head import make_head, make_race_head
+from albert.tasks.classification.head import make_choice_head, make_head
 from albert.tasks.entities.head import make_head as make_tagging_head
 
 # Seconds.
@@ -33,7 +33,7 @@ def model_of(random_model: Callable[..., str], kind: str) -> str:
     if kind == "spans":
         return random_model(make_tagging_head(len(TAGS), 0.0), task="entities", labels=TAGS)
     if kind == "options":
-        head, labels = make_race_head(0.0, 4), list("ABCD")
+        head, labels = make_choice_head(0.0, 4), list("ABCD")
         return random_model(head, task="race", labels=labels, max_qa_length=16)
     if kind == "sets":
         # With small weights, all probabilities are about 0.5.

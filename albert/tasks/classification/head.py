@@ -151,8 +151,8 @@ def one_a_row(sequences: Mapping[str, tf.Tensor], num_options: int) -> dict[str,
     return {key: tf.reshape(sequences[key], [-1, length]) for key in SEQUENCE_KEYS}
 
 
-def make_race_head(dropout: float, num_options: int) -> Head:
-    """Returns the head; `dropout` is the dropout rate in training."""
+def make_choice_head(dropout: float, num_options: int) -> Head:
+    """Returns the head of a choice between options; `dropout` is the dropout rate in training."""
     choosing = make_head(num_options, dropout, layers=choose)
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:

@@ -8,7 +8,7 @@ from typing import Any
 from albert.core.errors import FlagError
 from albert.prediction.model import Head
 from albert.tasks.classification.base import ClassificationTask
-from albert.tasks.classification.head import make_race_head
+from albert.tasks.classification.head import make_choice_head
 from albert.tasks.race.examples import (
     LABELS,
     SPECIAL_TOKENS,
@@ -50,4 +50,4 @@ class RaceTask(ClassificationTask):
         return make_records(examples, self.tokenizer, lengths)
 
     def head(self) -> Head:
-        return make_race_head(self.dropout, len(LABELS))
+        return make_choice_head(self.dropout, len(LABELS))
