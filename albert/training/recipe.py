@@ -29,6 +29,8 @@ _CHECKPOINTS = 10
 _BATCH, _LARGE_BATCH, _LARGE_DATA = 16, 32, 10_000
 # The rate at a width of 384, and the bounds of others.
 _RATE, _WIDTH, _RATES = 1e-4, 384, (1e-5, 1e-3)
+# Models below this width get twice the rate from a number of labels on.
+_WIDE, _MANY_LABELS = 768, 20
 # Part of the texts that stay whole.
 _WHOLE = 0.99
 
@@ -101,10 +103,13 @@ def _choices(
         batch = settings.train_batch_size
     rate = _RATE * _WIDTH / config.hidden_size
     kind = "ALBERT" if isinstance(config, AlbertConfig) else "BERT"
+    reason = f"for {kind} with {config.hidden_size} units"
+    if facts.labels >= _MANY_LABELS and config.hidden_size < _WIDE:
+        rate, reason = 2 * rate, f"{reason} and {facts.labels} labels"
     rate = min(max(rate * (0.6 if kind == "ALBERT" else 1), _RATES[0]), _RATES[1])
     chosen: dict[str, tuple[Any, str]] = {
         "optimizer": ("adamw_corrected", "with bias correction, few steps are enough"),
-        "learning_rate": (rate, f"for {kind} with {config.hidden_size} units"),
+        "learning_rate": (rate, reason),
         "train_batch_size": (batch, f"for {facts.examples:,} examples"),
     }
     if not {"warmup_step", "warmup_proportion"} & settings.given:
